@@ -1,4 +1,4 @@
-"""Bit by bit comparison of awkward arrays, whatever layout classes hold them."""
+"""Bit by bit comparison of awkward arrays, independent of their layout classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def parts(layout: Any, place: str = "") -> list[tuple[str, str, bytes]]:
-    """The buffers that the values are made of, each with its place and what it is."""
+    """Return the buffers of the values, each with its path and its kind."""
     if layout.is_indexed and not layout.is_option:
         return parts(layout.project(), place)
     if layout.is_numpy:
@@ -36,7 +36,7 @@ def parts(layout: Any, place: str = "") -> list[tuple[str, str, bytes]]:
 
 
 def differences(got: Any, wanted: Any) -> list[str]:
-    """What differs between two arrays, in words; empty when every bit of every value is the same."""
+    """Describe the differences between two arrays. The list is empty if all bits of all values are equal."""
     one, two = (ak.to_layout(array) for array in (got, wanted))
     if one.length != two.length:
         return [f"{one.length} entries, not {two.length}"]

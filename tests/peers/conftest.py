@@ -1,4 +1,4 @@
-"""What the comparisons with peers need: ROOT and the shared test data, both optional on a laptop and required in CI."""
+"""Fixtures for comparisons with peers: ROOT and the shared test data, both optional on a laptop and required in CI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.peers.peers import import_root, missing, shared_data
 
 @pytest.fixture(scope="session")
 def root() -> Any:
-    """The ROOT module, quiet and without windows."""
+    """Return the ROOT module, in batch mode and with few messages."""
     module = import_root()
     if module is None:
         missing("ROOT (the package `root` of PyPI)")
@@ -25,13 +25,13 @@ def root() -> Any:
 
 @pytest.fixture(scope="session")
 def peers(root: Any) -> Any:
-    """What writes RNTuples of all kinds of fields, and reads them with ROOT."""
+    """Return the compiled functions that write RNTuples with all kinds of fields, and read them with ROOT."""
     return compiled_peers(root)
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with oracles.json, digest.py and root/."""
+    """Return the folder with oracles.json, digest.py and root/."""
     folder = shared_data()
     if folder is None:
         missing("the shared test data (BRANCHLINE_SHARED, or ../shared next to the repository)")

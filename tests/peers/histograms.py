@@ -1,4 +1,4 @@
-"""Comparison of histograms and graphs, as Branchline has read them, with what ROOT says of its own, cell by cell."""
+"""Comparison of histograms and graphs read by Branchline with ROOT, cell by cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AXES = ("GetXaxis", "GetYaxis", "GetZaxis")
 
 
 def cells_of(got: Histogram, theirs: Any) -> list[tuple[tuple[int, ...], int]]:
-    """Places in the view with flow, and the numbers of ROOT's cells that belong there."""
+    """Return the index of each cell in the view with flow, and the number of the same cell in ROOT."""
     ranges = []
     for number, axis in enumerate(got.axes):
         count = getattr(theirs, AXES[number])().GetNbins()
@@ -32,7 +32,7 @@ def cells_of(got: Histogram, theirs: Any) -> list[tuple[tuple[int, ...], int]]:
 
 
 def assert_equal_to_root(got: Any, theirs: Any) -> None:
-    """Names, axes, and contents, errors and effective entries of every cell."""
+    """Compare names, axes, and the contents, errors and effective entries of every cell."""
     theirs.BufferEmpty()
     assert isinstance(got, Histogram), (theirs.ClassName(), theirs.GetName(), got)
     assert (got.name, got.title) == (theirs.GetName(), theirs.GetTitle())
@@ -51,7 +51,7 @@ def assert_equal_to_root(got: Any, theirs: Any) -> None:
 
 
 def assert_equal_axis(axis: Any, theirs: Any, labels: dict[int, str]) -> None:
-    """Title, edges and labels."""
+    """Compare title, edges and labels."""
     count = theirs.GetNbins()
     assert axis.label in (theirs.GetTitle(), axis.name) or not theirs.GetTitle()
     named = {number - 1: str(theirs.GetBinLabel(number)) for number in range(1, count + 1)}
@@ -65,7 +65,7 @@ def assert_equal_axis(axis: Any, theirs: Any, labels: dict[int, str]) -> None:
 
 
 def assert_equal_graph(got: Any, theirs: Any) -> None:
-    """Points and errors."""
+    """Compare points and errors."""
     assert isinstance(got, Graph), (theirs.ClassName(), got)
     assert (got.name, got.title, len(got)) == (theirs.GetName(), theirs.GetTitle(), theirs.GetN())
     for point in range(len(got)):
@@ -76,7 +76,7 @@ def assert_equal_graph(got: Any, theirs: Any) -> None:
 
 
 def assert_equal_efficiency(got: Any, theirs: Any) -> None:
-    """Both histograms, efficiencies and the ends of intervals."""
+    """Compare both histograms, the efficiencies, and the lower and upper errors."""
     assert isinstance(got, Efficiency)
     assert_equal_to_root(got.passed, theirs.GetPassedHistogram())
     assert_equal_to_root(got.total, theirs.GetTotalHistogram())
@@ -84,7 +84,7 @@ def assert_equal_efficiency(got: Any, theirs: Any) -> None:
     for place, cell in cells_of(got.total, theirs.GetTotalHistogram()):
         where = (theirs.GetName(), place)
         assert np.isclose(values[place], theirs.GetEfficiency(cell), rtol=1e-9), where
-        # Where there are no weights, ROOT divides by their sum.
+        # In bins without weights, ROOT divides by 0, the sum of the weights.
         below, above = np.nan_to_num([theirs.GetEfficiencyErrorLow(cell), theirs.GetEfficiencyErrorUp(cell)])
         assert np.isclose(low[place], below, rtol=1e-6, atol=1e-9), where
         assert np.isclose(high[place], above, rtol=1e-6, atol=1e-9), where

@@ -1,4 +1,4 @@
-"""Files of random RNTuples that ROOT writes, in all types and encodings that it has, and what ROOT reads of them."""
+"""Random RNTuples with all types and encodings of ROOT: ROOT writes them, and reads their expected values."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.peers.peers import REPOSITORY
 SOURCES = Path(__file__).parent / "ntuples"
 ENTRIES_MAX = 200
 COMPRESSIONS = (0, 101, 207, 404, 505)
-# ROOT reads them in the order of its hash table, not in that of the file.
+# ROOT returns the elements of these containers in the order of its hash table, not in the order of the file.
 UNORDERED = ("unordered_map", "unordered_set")
 LATE = ("int32", "half_float", "string", "vector_float", "vector_string", "array", "optional", "point", "vector_track")
 
 
 def compiled_peers(root: Any) -> Any:
-    """The functions of peers.h, with the dictionaries of their classes. Compiling takes half a minute: the processes of
-    the tests share what one of them has compiled, until the sources, ROOT or the compiler are others.
+    """Return the functions of peers.h, compiled with the dictionaries of their classes. Compiling takes half a minute,
+    so all test processes share the result until the sources, ROOT or the compiler change.
     """
     compiler = os.environ.get("CXX", "c++")
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
@@ -59,7 +59,7 @@ def compile_peers(compiler: str, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Written:
-    """A file, its fields and what a failure is reproduced with."""
+    """A file, its fields, and a label with which a failure can be reproduced."""
 
     path: Path
     names: tuple[str, ...]
@@ -69,7 +69,9 @@ class Written:
 
 
 def write(peers: Any, path: Path, seed: int, names: tuple[str, ...] | None = None) -> Written:
-    """A file of the fields of a seed, laid out as the seed says; of given ones in the encodings that ROOT chooses."""
+    """Write a file with fields and a layout drawn from a seed. If ``names`` is given, write these fields with the
+    encodings that ROOT chooses.
+    """
     is_random = names is None
     rng = random.Random(seed)
     known = [str(name) for name in peers.Names()]
@@ -78,13 +80,13 @@ def write(peers: Any, path: Path, seed: int, names: tuple[str, ...] | None = Non
     layout = peers.Layout()
     layout.compression = rng.choice(COMPRESSIONS) if is_random else 505
     layout.pageBytes = rng.choice([64, 200, 1 << 20])
-    # ROOT's merger ends the process where some pages have no checksums.
+    # ROOT's merger crashes if some pages have no checksums.
     layout.checksums = not is_random or rng.random() < 0.7
     layout.clusters = rng.choice([1, 7, 50, 1000])
     layout.groups = rng.choice([0, 1, 3])
     layout.randomEncodings = is_random
     layout.attributes = is_random and rng.random() < 0.5
-    # So small that header, footer and page lists take several keys, and some pages do.
+    # Small key sizes split the header, the footer, the page lists and some pages into several keys.
     layout.maxKeySize = rng.choice([0, 4000, 9000]) if is_random else 0
     layout.extendAt = 0 if not is_random else rng.choice([0, 1, entries // 2, entries - 1])
     peers.Write(str(path), list(names), list(LATE), entries, seed, layout)
@@ -106,12 +108,12 @@ def write(peers: Any, path: Path, seed: int, names: tuple[str, ...] | None = Non
 
 
 def by_root(peers: Any, path: Path, field: str) -> Any:
-    """What ROOT reads, as lists and dicts."""
+    """Return the values that ROOT reads, as lists and dicts."""
     return json.loads(str(peers.Json(str(path), field.removeprefix("late_"), field)))
 
 
 def plain(value: Any) -> Any:
-    """Lists and dicts for tuples and records; the name of a record says nothing here."""
+    """Convert tuples to lists and records to dicts. The names of records are dropped."""
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Reads every branch of one file and compares it with its oracle; the work of one process of test_oracles.py."""
+"""Read every branch of a file and compare it with its oracle, in a process of test_oracles.py."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from typing import Any
 
 from tests.peers.peers import load_digest
 
-# What became of a branch.
+# Outcomes of a branch.
 MATCH = "match"  # read, and equal to the oracle
 DIFFERS = "differs"  # read, and not equal
-NOT_READ = "not read"  # of a kind that is not read yet, and said so
+NOT_READ = "not read"  # refused, because its kind is not supported yet
 UNCHECKED = "unchecked"  # read, but there is nothing to compare with
 FAILED = "failed"  # any other error
-ADJUSTED = "adjusted"  # differs from the digest, and equals it after what as_the_oracle_shows_it does
+ADJUSTED = "adjusted"  # equals the digest only after as_the_oracle_shows_it
 OUTCOMES = (MATCH, ADJUSTED, DIFFERS, NOT_READ, UNCHECKED, FAILED)
 
-# Statuses of oracles whose digest decides; a difference from an uproot-only digest may be uproot's.
+# Statuses of oracles whose digest is decisive. A difference from a digest that only uproot confirms may be an error of
+# uproot.
 DECIDING = ("agree", "root", "bytes")
 COMPARED = (*DECIDING, "uproot")
 
@@ -35,7 +36,7 @@ _TYPE = re.compile(rf"{_ELEMENT}(\[\d*\])*|std::vector<{_ELEMENT}>|std::string|T
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one branch of one tree."""
+    """The result for one branch of one tree."""
 
     file: str
     tree: str
@@ -52,8 +53,8 @@ class Verdict:
         return f"{self.file}:{self.tree}: {self.branch}"
 
 
-# ROOT's oracles of TObject::fBits also show what TClonesArray and TRef set in memory: that the object is on the heap,
-# and that a referenced one must be cleaned up.
+# ROOT's oracles of TObject::fBits include bits that TClonesArray and TRef set in memory: the object is on the heap, and
+# a referenced object must be cleaned up.
 _ON_HEAP, _REFERENCED, _MUST_CLEAN_UP = 0x01000000, 0x10, 0x8
 
 
@@ -74,8 +75,8 @@ def as_the_oracle_shows_it(name: str, form: str, array: Any) -> Any:
     return array
 
 
-# Branches that neither ROOT without the experiment's libraries nor uproot reads, and Branchline does not either: their
-# classes have streamers of their own, or objects that refer to each other without end.
+# Branches that Branchline, uproot, and ROOT without the experiment's libraries cannot read: their classes have custom
+# streamers, or objects that refer to each other in cycles.
 _PREAMBLE = "KM3NETDAQ::JDAQPreamble"
 _SLICES = "km3net_timeslice_{0}/KM3NETDAQ::JDAQTimeslice"
 OWN_STREAMERS = {
@@ -101,8 +102,8 @@ OWN_STREAMERS = {
 }
 
 
-# What ROOT's formula, which gave these oracles, got wrong, and what in the same file shows it. Of the bits in mksm.root
-# it is inferred: the digests could not be made from ours.
+# Oracles that are wrong because ROOT's formula misread the values, with the evidence in the same file. For the bits in
+# mksm.root this is an inference, because the digests could not be reproduced from Branchline's values.
 _ARRAYS = "the formula has one of an array of objects, with what lay in memory behind it"
 _TYPES = "edm4hep_266.root:podio_metadata: {0}___CollectionTypeInfo/{0}___CollectionTypeInfo._1"
 CONTRADICTED = {
@@ -127,8 +128,9 @@ CONTRADICTED = {
 
 
 def must_be_read(form: str | None, type_name: str | None) -> bool:
-    """Whether a branch is of the kinds that are read: numbers, arrays of numbers that are fixed, counted or a vector,
-    texts, and such members of split objects and of a split TClonesArray."""
+    """Return whether Branchline must be able to read a branch: numbers, arrays of numbers (fixed-size, variable-size,
+    or a vector), strings, and such members of split objects and of a split TClonesArray.
+    """
     return bool(form and type_name and _FORM.fullmatch(form) and _TYPE.fullmatch(type_name))
 
 
@@ -138,12 +140,12 @@ def _digest_module(folder: Path) -> ModuleType:
 
 
 def in_short(error: BaseException) -> str:
-    """The error's type and the first line of what it says."""
+    """Return the type and the first line of an error."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:MESSAGE_MAX]}"
 
 
 def outcome_of(name: str, branch: Any, oracle: dict[str, Any], digest: ModuleType) -> tuple[str, str]:
-    """Reads the branch and compares."""
+    """Read a branch and compare it with its oracle. Returns the outcome and a message."""
     import branchline
 
     try:
@@ -166,7 +168,7 @@ def outcome_of(name: str, branch: Any, oracle: dict[str, Any], digest: ModuleTyp
 
 
 def check_file(folder: Path, name: str, objects: dict[str, Any]) -> list[Verdict]:
-    """The verdicts on all branches of all trees of a file."""
+    """Return the verdicts on all branches of all trees in a file."""
     import branchline
 
     digest = _digest_module(folder)
@@ -194,7 +196,7 @@ def check_file(folder: Path, name: str, objects: dict[str, Any]) -> list[Verdict
 
 
 def summary(verdicts: list[Verdict]) -> str:
-    """How many branches of each status came out how, as a table."""
+    """Return a table with the number of branches for each oracle status and outcome."""
     counts = Counter((v.status, v.outcome) for v in verdicts)
     statuses = sorted({v.status for v in verdicts}, key=lambda s: -sum(counts[s, o] for o in OUTCOMES))
     lines = ["{:10}".format("oracle") + "".join(f"{o:>11}" for o in OUTCOMES) + f"{'all':>11}"]

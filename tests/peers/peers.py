@@ -1,4 +1,4 @@
-"""Where the peers are, and what happens when one is missing: a skip that names it, or a failure in CI."""
+"""Access to the peers. If a peer is missing, its tests are skipped, or fail in CI."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def missing(what: str) -> NoReturn:
-    """Skips the test by the name of what it needs; in CI that is a failure."""
+    """Skip the test with a message that names the missing requirement. In CI, fail instead."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what} is missing, and CI must have it", pytrace=False)
     pytest.skip(f"{what} is missing", allow_module_level=True)
 
 
 def imported(name: str) -> Any:
-    """A module of a peer; a test that needs one that is not there is skipped, and fails in CI."""
+    """Import a module of a peer. If it is missing, skip the test, or fail in CI."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -32,7 +32,7 @@ def imported(name: str) -> Any:
 
 
 def import_root() -> Any:
-    """ROOT, or None where it is not installed."""
+    """Return the module ROOT, or None if ROOT is not installed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -45,13 +45,13 @@ def import_root() -> Any:
 
 
 def shared_data() -> Path | None:
-    """The data folder of the shared test data, or None."""
+    """Return the data folder of the shared test data, or None if it does not exist."""
     folder = Path(os.environ.get("BRANCHLINE_SHARED", REPOSITORY.parent / "shared")) / "data"
     return folder if (folder / "oracles.json").exists() else None
 
 
 def load_digest(folder: Path) -> ModuleType:
-    """The module digest.py in the folder of the oracles."""
+    """Load the module digest.py from the folder with the oracles."""
     spec = importlib.util.spec_from_file_location("oracle_digest", folder / "digest.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,10 +1,10 @@
-"""Writes the table of ROOT's own classes that the engine has built in: `python -m tests.peers.root_classes`.
+"""Write the tables of ROOT's own classes that are built into the engine: `python -m tests.peers.root_classes`.
 
-`current.txt` holds the streamer infos of the ROOT that is installed, `older.txt` those of other versions, as the files
-of the shared test data describe them. One line is a class and its version, the indented lines below it are its
-elements: type code, name and type, then those that apply of `[3]` (a dimension), `*fN` (the member that counts it),
-`v2` (the version of a base class), `stl 1 3` (TStreamerSTL's fSTLtype and fCtype) and `%[0,1,12]` (the range of a
-Double32_t).
+`current.txt` has the streamer infos of the installed ROOT. `older.txt` has other class versions, from the streamer
+infos in the shared test files. Each class version is a line with its name and version, followed by an indented line for
+each element: type code, name and type, then optional parts: `[3]` (a dimension), `*fN` (the member that holds the array
+length), `v2` (the version of a base class), `stl 1 3` (TStreamerSTL's fSTLtype and fCtype) and `%[0,1,12]` (the range
+of a Double32_t).
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from tests.peers.peers import REPOSITORY, import_root, shared_data
 
 FOLDER = REPOSITORY / "crates/format/src/classes/root_classes"
 LIBRARIES = ["Core", "EG", "Gpad", "Graf", "Graf3d", "Hist", "MathCore", "Matrix", "Physics", "Tree", "TreePlayer"]
-# These have forms of their own in every version, or are never objects of a file.
+# These classes have a special format in every version, or never occur in files.
 LEFT_OUT = {
     *("TArray", "TArrayC", "TArrayD", "TArrayF", "TArrayI", "TArrayL", "TArrayL64", "TArrayS", "TClonesArray"),
     *("TDatime", "THashList", "TList", "TMap", "TObjArray", "TObject", "TRef", "TRefArray", "TSortedList", "TString"),
     *("TBasket", "TBasketSQL", "TQObject", "TTreeFormula", "TTreeIndex"),
-    # The code of the first writes other members than its streamer info has.
+    # The streamer code of TCanvas writes other members than its streamer info describes.
     *("TCanvas", "TInspectCanvas"),
 }
-# Type codes of Double32_t and Float16_t, whose range is in their comment; fixed arrays add 20, counted ones 40.
+# Type codes of Double32_t and Float16_t, whose range is in the member's comment. ROOT adds 20 for fixed-size arrays and
+# 40 for variable-size arrays.
 FLOATS_WITH_RANGE = (9, 19)
 ARRAY_STEP = 20
-# Type codes of members that are objects: kObject and kAny, and arrays of them.
+# Type codes of members that are objects (kObject and kAny) or arrays of objects.
 OBJECTS = (61, 62, 81, 82)
 
 Table = dict[tuple[str, int], list[str]]
@@ -43,7 +44,7 @@ const char *className(int index) { return gClassTable->At(index); }
 
 
 def class_names(root: Any) -> Iterator[str]:
-    """All classes of these libraries that can be in a file and are no containers of the standard library."""
+    """Yield the classes of these libraries that files can contain, excluding standard library containers."""
     for library in LIBRARIES:
         root.gSystem.Load(f"lib{library}")
     root.gInterpreter.Declare(LIST_CLASSES)
@@ -59,7 +60,7 @@ def class_names(root: Any) -> Iterator[str]:
 
 
 def current(root: Any) -> Table:
-    """The classes as this ROOT would describe them in a file."""
+    """Return the classes as the installed ROOT describes them in files."""
     table: Table = {}
     wanted = list(class_names(root))
     known = {*wanted, *LEFT_OUT}
@@ -76,12 +77,14 @@ def current(root: Any) -> Table:
 
 
 def objects_in(info: Any) -> Iterator[Any]:
-    """The bases and members of a class that are objects of a class themselves."""
+    """Return the base classes of a class, and the members that are objects."""
     return (one for one in info.GetElements() if one.IsBase() or one.GetType() in OBJECTS)
 
 
 def older(root: Any, folder: Path, names: set[str]) -> Table:
-    """Other versions of these classes in the files of a folder, but none that two files describe differently."""
+    """Return all versions of these classes that files of a folder describe, excluding versions with contradictory
+    descriptions.
+    """
     table: Table = {}
     contradicted: set[tuple[str, int]] = set()
     for path in sorted(folder.glob("*.root")):
@@ -96,13 +99,15 @@ def older(root: Any, folder: Path, names: set[str]) -> Table:
 
 
 def elements(info: Any) -> list[str]:
-    """The lines of a streamer info's elements."""
+    """Return the lines for the elements of a streamer info."""
     stored = [element for element in info.GetElements() if element.IsA().GetName() != "TStreamerArtificial"]
     return ["\t".join(["", str(one.GetType()), str(one.GetName()), *described(one)]) for one in stored]
 
 
 def described(element: Any) -> list[str]:
-    """The type of an element, then its dimensions, version, counter, container type and range."""
+    """Return the parts of an element's line after its name: type, dimensions, version, counter, container type and
+    range.
+    """
     words = [str(element.GetTypeName())]
     words += [f"[{element.GetMaxIndex(index)}]" for index in range(element.GetArrayDim())]
     kind = element.IsA().GetName()
@@ -118,7 +123,7 @@ def described(element: Any) -> list[str]:
 
 
 def text(table: Table) -> str:
-    """A table as it is written to its file."""
+    """Return the text of a table's file."""
     return "".join(
         f"{name}\t{version}\n" + "".join(f"{line}\n" for line in table[name, version])
         for name, version in sorted(table)
@@ -126,7 +131,7 @@ def text(table: Table) -> str:
 
 
 def main() -> None:
-    """Writes both files."""
+    """Write both files."""
     root, shared = import_root(), shared_data()
     if root is None or shared is None:
         raise SystemExit("this needs ROOT (the package `root` of PyPI) and the shared test data (BRANCHLINE_SHARED)")

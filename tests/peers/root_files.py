@@ -1,4 +1,4 @@
-"""ROOT writes files from a seed: random kinds of columns, numbers of entries, baskets, clusters and codecs."""
+"""Files that ROOT writes from a seed, with random columns, numbers of entries, baskets, clusters and codecs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.peers.columns import (
 )
 
 TREE = "tree"
-# ROOT's settings: 100 * algorithm + level. 301 is the format of old files, with records that begin with "CS".
+# ROOT's compression settings: 100 * algorithm + level. 301 is the format of old files, whose records begin with "CS".
 CODECS = {"none": 0, "zlib": 101, "best zlib": 109, "LZMA": 207, "old": 301, "LZ4": 404, "zstd": 505}
 ENTRIES_MAX = 400
 
 
 @dataclass
 class Layout:
-    """The layout that ROOT gives to the tree."""
+    """The layout with which ROOT writes a tree."""
 
     compression: int
     basket_bytes: int
@@ -42,7 +42,9 @@ class Layout:
 
 
 def random_columns(rng: np.random.Generator, entries: int) -> list[Column]:
-    """One column of each kind and several of some, in random order but with counts before what they count."""
+    """Return at least one column of each kind, in random order. A column with array lengths comes before the columns
+    with the arrays.
+    """
     codes = list(LEAF_TYPES)
     columns: list[Column] = [LeafColumn(rng, f"scalar_{code}", code, (), entries) for code in codes]
     shapes = [(int(rng.integers(1, 5)),), (2, 3), (2, 1, 2)]
@@ -74,19 +76,19 @@ def random_layout(rng: np.random.Generator, compression: int) -> Layout:
 
 
 def random_tree(seed: int, compression: int) -> tuple[list[Column], Layout, int]:
-    """Columns, layout and number of entries that a seed stands for."""
+    """Return the columns, layout and number of entries for a seed."""
     rng = np.random.default_rng([seed, compression])
     entries = int(rng.integers(1, ENTRIES_MAX))
     return random_columns(rng, entries), random_layout(rng, compression), entries
 
 
 def tree_path(layout: Layout) -> str:
-    """Where in its file the tree lies."""
+    """Return the path of the tree in its file."""
     return f"{layout.folder}/{TREE}" if layout.folder else TREE
 
 
 def write(root: Any, path: Path, columns: list[Column], layout: Layout, entries: int) -> None:
-    """Has ROOT write one tree of these columns."""
+    """Write a tree with these columns, using ROOT."""
     file = root.TFile.Open(str(path), "RECREATE", "", layout.compression)
     if layout.folder:
         file.mkdir(layout.folder)
@@ -99,7 +101,7 @@ def write(root: Any, path: Path, columns: list[Column], layout: Layout, entries:
 
 
 def fill(root: Any, tree: Any, columns: list[Column], layout: Layout, entries: int) -> None:
-    """Branches, their baskets and codecs, and the entries."""
+    """Create the branches, set their basket sizes and codecs, and fill the entries."""
     for column in columns:
         column.attach(root, tree, writing=True)
     tree.SetBasketSize("*", layout.basket_bytes)
@@ -114,7 +116,9 @@ def fill(root: Any, tree: Any, columns: list[Column], layout: Layout, entries: i
 
 
 def differences_by_root(root: Any, path: Path, columns: list[Column], layout: Layout, entries: int) -> list[str]:
-    """Where ROOT itself reads back other values than were put in; the test's own values are wrong then."""
+    """Return the columns for which ROOT reads other values than were written. The expected values are wrong in this
+    case.
+    """
     file = root.TFile.Open(str(path))
     tree = file.Get(tree_path(layout))
     for column in columns:
@@ -133,5 +137,5 @@ def differences_by_root(root: Any, path: Path, columns: list[Column], layout: La
 
 
 def truths(columns: list[Column]) -> dict[str, ak.Array]:
-    """The values of every branch that a column stands for."""
+    """Return the values of all branches of these columns, by branch."""
     return {name: array for column in columns for name, array in column.truths().items()}

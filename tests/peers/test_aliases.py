@@ -80,7 +80,7 @@ def by_draw(tree: Any, formula: str) -> Any:
 
 
 def differences(root: Any, path: Path, formulas: list[str]) -> tuple[list[str], int]:
-    """What is read otherwise than by ROOT, and how many of the formulas were refused."""
+    """Return the formulas with other values than in ROOT, and the number of refused formulas."""
     aliases = {f"alias{number}": formula for number, formula in enumerate(formulas)}
     write(root, path, aliases)
     file = root.TFile.Open(str(path))
@@ -94,7 +94,7 @@ def differences(root: Any, path: Path, formulas: list[str]) -> tuple[list[str], 
             continue
         values = np.asarray(ak.flatten(got, axis=None)).astype("f8")
         wanted = by_draw(by_root, name)
-        if not len(wanted):  # ROOT takes some formulas, and refuses them as aliases
+        if not len(wanted):  # ROOT accepts some formulas, but not as aliases
             wanted = by_draw(by_root, formula)
         if len(values) != len(wanted) or not np.allclose(values, wanted, rtol=1e-12, atol=0, equal_nan=True):
             found.append(f"{formula}: {values.tolist()}, ROOT {wanted.tolist()}")
@@ -111,7 +111,7 @@ def test_an_alias_has_the_values_of_root(root: Any, tmp_path: Path) -> None:
 
 
 def random_formula(rng: Any, depth: int) -> str:
-    """A formula in which operators meet without parentheses more often than with."""
+    """Return a random formula with parentheses around fewer than half of its terms."""
     if depth == 0:
         return str(rng.choice(["e", "x", "u", "f", "b", "2", "3", "0.5", "7"]))
     sign = str(rng.choice(SIGNS))
@@ -119,7 +119,7 @@ def random_formula(rng: Any, depth: int) -> str:
     if sign == "^":
         right = str(rng.choice(["2", "3", "-1"]))
     if sign == "%":
-        return f"({left}%{rng.choice(['3', '7'])})"  # ROOT dies of a remainder of 0
+        return f"({left}%{rng.choice(['3', '7'])})"  # ROOT crashes on a remainder by 0
     text = f"{left}{sign}{right}"
     if rng.random() < 0.2 and text[0] not in "-!":
         text = f"{rng.choice(['-', '!'])}{text}"

@@ -1,4 +1,4 @@
-"""The benchmarks run from end to end on tiny data, so that they work on the day they are needed."""
+"""All benchmarks run from end to end on small data."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ RunBenches = Callable[..., Path]
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What all of them read: the files, and ROOT's loops, whose compilation takes longer than most benchmarks."""
+    """Return a folder for data that all benchmarks share: their input files, and ROOT's compiled loops. Compiling these
+    takes longer than most benchmarks.
+    """
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
 def run_benches(cache: Path, tmp_path: Path) -> RunBenches:
-    """Runs `python -m benches --quick`; gives the folder of its results."""
+    """Return a function that runs `python -m benches --quick` and returns the folder with the results."""
 
     def run(*benches: str) -> Path:
         command = [sys.executable, "-m", "benches", *benches, "--quick", "--codecs", "zlib,LZ4"]
@@ -258,7 +260,7 @@ def test_packages_on_dask_fill_the_same_bins(root: Any, run_benches: RunBenches)
 def test_a_query_fills_the_same_bins_and_counts_chunks(root: Any, cache: Path) -> None:
     files = queries_data.make(cache, 3000, lambda _: None)
     passes = queries.measure("Q2", 1, cache, files, repeats=1)
-    # Branchline learns its branches in the first of two chunks.
+    # Branchline finds out which branches it needs in the first of two chunks.
     assert {one.reader: one.chunks for one in passes} == {"Branchline": 2, "coffea": 1, "RDataFrame": 0}
     assert sum(passes[0].bins) == pytest.approx(4 * 3000, rel=0.1)
     assert all(one.cpu_seconds > 0 for one in passes)

@@ -1,4 +1,4 @@
-"""Parts of a file begin where few baskets would be read for two of them, in trees that ROOT writes."""
+"""Parts of a file begin at entries where few baskets have to be read for two parts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import pytest
 import branchline
 
 ENTRIES, NUMBERS = 1000, 40
-# Of 40 numbers and what ROOT keeps room for: 99 entries.
+# Sizes of baskets in bytes. ROOT reserves part of the buffer, so a small basket has 99 entries of 40 numbers.
 SMALL_BASKET, LARGE_BASKET = 32_000, 10_000_000
 
 
 def write(root: Any, path: Path, flush: int, numbers_of_other: int) -> None:
-    """A tree with a branch of random numbers in small baskets, and another one whose baskets end with clusters only."""
+    """Write a tree with a branch of random numbers in small baskets, and a branch whose baskets only end at cluster
+    boundaries.
+    """
     file = root.TFile(str(path), "RECREATE")
     tree = root.TTree("events", "")
     values, others = np.zeros(NUMBERS), np.zeros(numbers_of_other)

@@ -1,4 +1,4 @@
-"""What wagons find in the companions of ALICE-like files is what uproot reads of them, event by event."""
+"""Wagons read the same values from the companions of ALICE-like files as uproot, event by event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COORDINATE = "TrackReferences/TrackReferences.fX"
 
 @pytest.fixture(scope="module")
 def sets(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders with AliESDs.root, Kinematics.root, TrackRefs.root and galice.root."""
+    """Create folders with AliESDs.root, Kinematics.root, TrackRefs.root and galice.root."""
     folder = tmp_path_factory.mktemp("sets")
     for number in range(COPIES):
         (folder / f"{number:03}").mkdir()
@@ -31,7 +31,7 @@ def sets(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Truth:
-    """Columns of companions together with those of the events."""
+    """Expected columns of the companions, together with columns of the events."""
 
     def process(self, events: Any) -> Any:
         particles = events.companion["Kinematics"].Particles

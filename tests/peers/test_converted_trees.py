@@ -1,4 +1,4 @@
-"""Real trees that advice would have converted to RNTuples: all branches keep names and values, or nothing is said."""
+"""Converting real trees to RNTuples is only advised if all branches keep their names and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converted trees compared with ROOT, uproot and pyarrow: what was converted is read back with equal values."""
+"""Converted trees have equal values when ROOT, uproot and pyarrow read them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEEP = ("matrix", "pairs", "words", "flags", "leaves")
 
 @pytest.fixture(scope="module")
 def tree(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A TTree of all kinds of branches that both have."""
+    """Write a TTree with all kinds of branches that RNTuples also support."""
     root.gInterpreter.Declare(
         """
         #include <TFile.h>
@@ -119,7 +119,7 @@ def test_root_reads_every_field_of_it(root: Any, ntuple: Path, expected: Any) ->
 
 
 def test_names_of_the_importer_are_there(root: Any, tree: Path, ntuple: Path, tmp_path: Path) -> None:
-    """ROOT's importer makes the same of leaves and of arrays with a counter."""
+    """ROOT's importer creates the same fields from leaves and from arrays with a counter."""
     output = tmp_path / "imported.root"
     root.RDataFrame("events", str(tree)).Range(ENTRIES).Snapshot(
         "events", str(tmp_path / "plain.root"), root.std.vector["std::string"](["number", "real", "n", "px", "py"])
@@ -188,7 +188,7 @@ def test_inputs_with_other_branches_are_refused(tree: Path, tmp_path: Path) -> N
 
 @pytest.fixture(scope="module")
 def back(ntuple: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The RNTuple as a TTree again."""
+    """Convert the RNTuple back to a TTree."""
     output = tmp_path_factory.mktemp("back") / "tree.root"
     made = convert(ntuple, output, page_bytes=4000)
     assert (made.kind, made.entries) == ("ttree", ENTRIES)
@@ -242,7 +242,7 @@ def test_streamer_infos_are_those_of_root(root: Any, back: Path, ntuple: Path) -
 
 @pytest.fixture(scope="module")
 def special(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An RNTuple of what TTrees and Parquet files have no types for."""
+    """Write an RNTuple with types that TTrees and Parquet files do not have."""
     root.gInterpreter.Declare(
         """
         #include <ROOT/RNTupleWriter.hxx>
@@ -368,10 +368,10 @@ def test_records_of_arrow_have_in_rntuples_the_levels_that_they_have_in_parquet(
         found = opened(f"{tmp_path / 'out.root'}:Events").arrays()
         for name in ("jet", "deep", "texts"):
             assert found[name].to_list() == expected[name].to_list()
-        # A record that is missing is one whose members are all missing: they are the same as in Parquet.
+        # A missing record becomes a record whose members are all missing. The members equal the members in Parquet.
         for path in (("some", "pt"), ("some", "hits"), ("met", "pt"), ("met", "sum", "x")):
             assert found[path].to_list() == expected[path].to_list()
-    # RDataFrame takes no lists of records with members that may be missing, RNTupleReader does.
+    # RDataFrame does not support lists of records with optional members, but RNTupleReader does.
     assert root.RNTupleReader.Open("Events", str(tmp_path / "out.root")).GetNEntries() == len(expected)
     convert(tmp_path / "in.parquet", tmp_path / "out.root", to="rntuple", drop=["some"], force=True)
     frame = root.RDataFrame("Events", str(tmp_path / "out.root"))

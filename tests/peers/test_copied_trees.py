@@ -1,4 +1,4 @@
-"""Trees of the shared files are copied into files that a program writes, as ROOT, uproot and we read them before."""
+"""Trees of the shared files are copied into new files. ROOT, uproot and Branchline read the same values as before."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.sampled import long_but
 import branchline
 
 TREES = {"TTree", "TNtuple", "TNtupleD", "ROOT::RNTuple"}
-# Its baskets are in another file, which is not there.
+# The baskets of this tree are in another file, which is missing.
 NOT_COPIED = {("AliESDs-0.root", "esdTree;1")}
-# uproot does not decompress what ROOT wrote before zlib.
+# uproot cannot decompress the format that ROOT used before zlib.
 OLD_COMPRESSION = {"Event2a.root", "shorttrack.root"}
 
 READER = """
@@ -70,7 +70,7 @@ def test_all_trees_but_one_are_copied_with_their_branches(shared: Path, tmp_path
 @pytest.mark.parametrize(
     ("name", "key"),
     [
-        ("Event2a.root", "T"),  # baskets in its record, with objects that refer to each other
+        ("Event2a.root", "T"),  # embedded baskets, with objects that refer to each other
         ("shorttrack.root", "T"),
         ("TreeClassNested2.root", "TreeClassNested2"),
         ("fta_clones.root", "C"),
@@ -83,7 +83,7 @@ def test_root_and_uproot_read_a_copy_as_the_tree_itself(shared: Path, tmp_path: 
     with branchline.recreate(made, compression="lz4") as file:
         file["h"] = "beside it"
         file["copy"] = branchline.open(given)[key]
-    # A process for each: ROOT ends it over some classes that it has only the description of.
+    # Use one process per tree, because ROOT crashes on some classes for which it only has a streamer info.
     read = [sys.executable, "-c", READER, given, key, made, "copy"]
     done = subprocess.run(read, capture_output=True, text=True, check=True)
     of_given, of_made = (json.loads(line) for line in done.stdout.splitlines()[-2:])
@@ -96,7 +96,7 @@ def test_root_and_uproot_read_a_copy_as_the_tree_itself(shared: Path, tmp_path: 
     count = 0
     for branch in one.keys():
         if "[" in branch:
-            continue  # uproot reads some arrays of Double32_t anew each time
+            continue  # uproot reads some arrays of Double32_t differently each time
         try:
             values = one[branch].array(entry_stop=20)
         except Exception:  # noqa: BLE001, what uproot cannot read there
@@ -107,7 +107,7 @@ def test_root_and_uproot_read_a_copy_as_the_tree_itself(shared: Path, tmp_path: 
 
 
 def test_a_reference_finds_its_process_id_in_an_updated_file(shared: Path, tmp_path: Path) -> None:
-    """A file that has process ids gets those of a copied tree behind them."""
+    """The process IDs of a copied tree are appended to the process IDs that the file already has."""
     path = shared / "root" / "uproot-issue513.root"
     before = [key for key, name in branchline.open(path).classnames().items() if name == "TProcessID"]
     with branchline.recreate(tmp_path / "a.root") as file:

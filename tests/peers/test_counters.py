@@ -1,4 +1,4 @@
-"""Members that count arrays have the type that ROOT gives them."""
+"""Members that hold array lengths have the type that ROOT gives them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import branchline
 
-# TVirtualStreamerInfo::kCounter. uproot takes it for an int without a sign.
+# TVirtualStreamerInfo::kCounter. uproot reads such members as unsigned integers.
 COUNTER = 6
 
 

@@ -1,4 +1,4 @@
-"""Which of several keys of one name is the newest."""
+"""If several keys have the same name, every call uses the newest key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ OLD, NEW = 3, 5
 
 
 def file_with_cycles(root: Any, path: Path, old: int, new: int) -> Path:
-    """A file of a tree with OLD entries, a newer one with NEW entries, and two notes, whose cycles are these."""
+    """Write a file with a tree of OLD entries, a newer tree of NEW entries, and two notes. ``old`` and ``new`` are the
+    cycles.
+    """
     file = root.TFile(str(path), "RECREATE")
     for count in (OLD, NEW):
         tree, value = root.TTree("tree", ""), array("i", [0])

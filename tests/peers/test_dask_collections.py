@@ -1,4 +1,4 @@
-"""`branchline.dask` beside `uproot.dask` on the same files."""
+"""`branchline.dask` and `uproot.dask` return the same collections for the same files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.peers.peers import imported
 import branchline
 from branchline.errors import DatasetError, MissingFileError, OptionError
 
-#: Trees of plain numbers, of lists, texts and objects, of split collections, and RNTuples.
+#: Trees with numbers, with lists, strings and objects, and with split collections, and RNTuples.
 FILES = [
     ("uproot-Zmumu-zlib.root", "events"),
     ("uproot-HZZ.root", "events"),
@@ -35,7 +35,7 @@ def dask() -> Any:
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Three files of 10, 20 and 30 entries."""
+    """Write three files with 10, 20 and 30 entries."""
     folder = tmp_path_factory.mktemp("dask")
     paths = []
     for number in range(1, 4):
@@ -115,7 +115,7 @@ def test_partitions_hold_all_entries_in_order(dask: Any, paths: list[Path], opti
 @pytest.mark.peer
 def test_steps_of_bytes_have_the_entries_that_fill_them(dask: Any, paths: list[Path]) -> None:
     events = branchline.dask({paths[2]: "events"}, step_size="100 B", filter_name="x")
-    assert set(np.diff(events.divisions)) == {10}  # of 8 bytes, with a share of the basket's head
+    assert set(np.diff(events.divisions)) == {10}  # entries of 8 bytes, plus their share of the basket header
     assert len(computed(events)) == 30
 
 
@@ -243,7 +243,7 @@ def test_what_cannot_be_meant_is_refused(dask: Any, paths: list[Path]) -> None:
 
 @pytest.fixture(scope="module")
 def client(dask: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A cluster of two processes on this machine."""
+    """Return a client of a cluster of two processes on this machine."""
     distributed = imported("distributed")
     folder = str(tmp_path_factory.mktemp("workers"))
     with (

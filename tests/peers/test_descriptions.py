@@ -25,7 +25,7 @@ def described() -> ak.Array:
 
 
 def check(path: Path, texts: dict[str, str], root: Any) -> None:
-    """Compare all descriptions of the RNTuple ``t``."""
+    """Compare all descriptions of the RNTuple ``t`` with ``texts``."""
     tree = branchline.open(path)["t"]
     assert tree.description == "two events"
     assert {name: tree[name].description for name in tree.keys() if tree[name].description} == texts
@@ -33,7 +33,7 @@ def check(path: Path, texts: dict[str, str], root: Any) -> None:
         assert file["t"].description == "two events"
         assert {name: one.description for name, one in file["t"].items() if one.description} == texts
     reader = root.RNTupleReader.Open("t", str(path))
-    descriptor = reader.GetDescriptor()  # it is the reader's, which must stay
+    descriptor = reader.GetDescriptor()  # the descriptor belongs to the reader, which must stay alive
     for name, text in texts.items():
         field = descriptor.GetFieldZeroId()
         for part in name.replace("jets.", "jets._0.").split("."):

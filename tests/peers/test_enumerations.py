@@ -1,4 +1,4 @@
-"""Enumerations of every size, alone and in containers, fixed arrays of pointers, and `std::array`."""
+"""Enumerations of every size, as members and in containers, fixed-size arrays of pointers, and `std::array`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import branchline
 
-# The underlying type and a number that only fits into it.
+# The underlying type, and a number that does not fit into the next smaller type.
 TYPES = {
     "i8": ("signed char", -5),
     "u8": ("unsigned char", 250),
@@ -98,7 +98,7 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         code + (Path(__file__).parent / "enumerations.h").read_text(encoding="utf-8")
     )
     root.gSystem.Load("libROOTNTuple")
-    # The code runs for milliseconds, and takes the compiler twice as long with its optimizations.
+    # Disable optimizations: the code runs for milliseconds only, and compiling takes twice as long with optimizations.
     optimizations = str(root.gSystem.GetFlagsOpt())
     root.gSystem.SetFlagsOpt("-O0")
     root.gROOT.ProcessLine(f".L {folder}/enumerations.h+")
@@ -127,7 +127,7 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file.Close()
     file = root.TFile(str(folder / "taken_for_ints.root"), "RECREATE")
     root.fill_taken_for_ints(file, "large", 250)
-    root.fill_taken_for_ints(file, "zero", 0)  # four of these are an int that is a valid number, too
+    root.fill_taken_for_ints(file, "zero", 0)  # four of these, read as an int, are a valid number, too
     root.fill_undescribed(file)
     file.Close()
     file = root.TFile(str(folder / "behind_pointers.root"), "RECREATE")
@@ -161,7 +161,7 @@ def test_objects_with_enumerations_are_read(folder: Path, name: str) -> None:
     got = branchline.open(folder / "0.root")[f"t_{name}"]["o."].array().to_list()
     wanted = expected(name)
     if name == "u32":
-        # Members that are no containers say that they are ints, whose bits these are.
+        # The file describes members that are not containers as ints, so the number is read as a signed int.
         wrapped = TYPES[name][1] - 2**32
         for entry in wanted:
             entry["one"] = wrapped if entry["one"] > 1 else 1
@@ -200,7 +200,7 @@ def test_enumerations_whose_type_the_file_does_not_say_are_refused_by_name(folde
     for name in ("list", "nested", "keyed"):
         with pytest.raises(branchline.UnsupportedBranchError, match="the integer type of enumeration E_u8"):
             tree[name].array()
-    # The array before it, which ROOT does not store, does not make that damage.
+    # ROOT does not store the array before this member. The error is still an unsupported branch, not damage.
     with pytest.raises(branchline.UnsupportedBranchError, match="the integer type of enumeration E_u16"):
         tree["unsure"].array()
 

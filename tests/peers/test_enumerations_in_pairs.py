@@ -1,4 +1,4 @@
-"""Enumerations in pairs and maps: ROOT stores them with another size, or not at all, depending on what holds them."""
+"""Enumerations in pairs and maps. In some enclosing types, ROOT stores them with a different size, or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import branchline
 
-# The underlying type and a number that only fits into it.
+# The underlying type, and a number that does not fit into the next smaller type.
 TYPES = {
     "i8": ("signed char", -5),
     "u16": ("unsigned short", 60000),
@@ -118,7 +118,7 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, (underlying, big) in TYPES.items()
     )
     (folder / "pairs.h").write_text(code)
-    # The code runs for milliseconds, and takes the compiler twice as long with its optimizations.
+    # Disable optimizations: the code runs for milliseconds only, and compiling takes twice as long with optimizations.
     optimizations = str(root.gSystem.GetFlagsOpt())
     root.gSystem.SetFlagsOpt("-O0")
     root.gROOT.ProcessLine(f".L {folder}/pairs.h+")
@@ -133,7 +133,9 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def expected(name: str) -> list[dict[str, Any]]:
-    """The members of each entry. ROOT describes members of pairs as ints, and leaves out those of 64 bits."""
+    """Return the expected members of each entry. ROOT describes enumerations in pairs as ints, and omits 64-bit
+    enumerations.
+    """
     big = TYPES[name][1]
     in_pair = big - 2**32 if name == "u32" else big
     is_stored = name != "i64"
@@ -183,7 +185,7 @@ def test_whole_objects_and_containers(folder: Path, name: str, memberwise: bool)
     for branch in ("first", "pairs", "inner"):
         assert tree[branch].array().to_list() == [entry[branch] for entry in wanted], branch
     if name == "i64" and memberwise:
-        # Neither keys nor values are in the file.
+        # The file contains neither keys nor values.
         for branch in ("o.", "many", "keys", "values"):
             with pytest.raises(branchline.UnsupportedBranchError, match=NOT_STORED):
                 tree[branch].array()
@@ -205,7 +207,7 @@ def test_split_objects_and_containers(folder: Path, name: str, memberwise: bool)
         stored += [("first", "first"), ("second", "second"), ("both", "second"), ("pairs", "first")]
         stored += [("wide", "first"), ("number", "second"), ("keys", "first"), ("values", "second")]
     big = TYPES[name][1]
-    # Split off, the keys and values of a map are members of pairs.
+    # In separate branches, the keys and values of a map are stored as members of pairs.
     wrapped = {big: big - 2**32} if name == "u32" else {}
     for member, part in stored:
         values = [_part(entry[member], part) for entry in wanted]
@@ -225,7 +227,7 @@ def test_split_objects_and_containers(folder: Path, name: str, memberwise: bool)
 
 
 def _part(value: Any, part: str) -> Any:
-    """The first or second member of a pair, or of each pair of a list."""
+    """Return the first or second member of a pair, or of each pair in a list."""
     if isinstance(value, list):
         return [_part(one, part) for one in value]
     return value[part] if isinstance(value, dict) else value[part == "second"]

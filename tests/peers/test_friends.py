@@ -1,4 +1,4 @@
-"""Friends and aliases of trees hold what ROOT finds through them."""
+"""Friends and aliases of trees have the same values as in ROOT."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENTRIES = 50
 
 
 def tree_of(root: Any, name: str, columns: dict[str, Any]) -> Any:
-    """Has ROOT fill a tree with numbers in the directory that is open."""
+    """Fill a tree with numbers in ROOT's current directory."""
     tree = root.TTree(name, name)
     held = {}
     for column, values in columns.items():
@@ -46,7 +46,7 @@ def main_columns() -> dict[str, Any]:
 
 
 def write_friend(root: Any, path: Path, entries: Any, *, index: bool) -> None:
-    """A friend with some of the events, in some order."""
+    """Write a friend tree with the events at the indexes ``entries``, in this order."""
     columns = main_columns()
     file = root.TFile.Open(str(path), "RECREATE")
     values = {"run": columns["run"][entries], "event": columns["event"][entries], "weight": np.asarray(entries) * 1.5}
@@ -72,7 +72,7 @@ def write_main(root: Any, path: Path, friends: list[tuple[str, str]], aliases: d
 
 
 def by_draw(root: Any, path: Path, formula: str) -> Any:
-    """What TTree::Draw computes in every entry."""
+    """Return the values of a formula that TTree::Draw computes, one per entry."""
     file = root.TFile.Open(str(path))
     tree = file.Get("events")
     tree.SetEstimate(1000)
@@ -186,7 +186,7 @@ def test_aliases_are_those_of_root(root: Any, tmp_path: Path) -> None:
 def test_the_friend_of_a_shared_file_is_read_as_by_root(
     root: Any, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(shared / "root")  # where ROOT looks for the file of the friend
+    monkeypatch.chdir(shared / "root")  # ROOT looks for the friend's file in this folder
     tree = branchline.open("fta_main.root")["M"]
     assert list(tree.friends) == ["F"]
     names = [f"F.{name}" for name in tree.friends["F"].tree.keys()]

@@ -16,7 +16,7 @@ from tests.peers.generator.worker import in_children
 from tests.sampled import long_but
 
 SEED = 50
-#: How many cases of each format, and how many objects of them at least are equal.
+#: For each format, the number of cases, and the minimum number of equal objects.
 CASES = {
     ("TTree", 3): 25,
     ("TTree", 16): 150,

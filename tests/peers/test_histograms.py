@@ -1,4 +1,4 @@
-"""Histograms and graphs of every class that ROOT writes, with all their options, are those that ROOT has."""
+"""Histograms and graphs of all classes, with all their options, have the same contents as in ROOT."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from branchline.reading.objects.sparse import SparseHistogram
 pytestmark = pytest.mark.peer
 
 HISTOGRAMS = ("TH1", "TH2", "TH3", "TProfile")
-DEGENERATE = {"htime"}  # never filled, and without a range
+DEGENERATE = {"htime"}  # never filled, and without axis limits
 
 
 def write(root: Any, path: Path, make: Callable[[Any], list[Any]]) -> dict[str, Any]:
-    """Has ROOT write objects, and gives them by their names."""
+    """Write objects with ROOT, and return them by name."""
     root.TH1.AddDirectory(False)
     objects = make(root)
     file = root.TFile.Open(str(path), "RECREATE")
@@ -42,7 +42,7 @@ EDGES = np.array([0.0, 0.5, 2.0, 5.0, 10.0])
 
 
 def counts(root: Any) -> list[Any]:
-    """Every type of content in one to three dimensions, with and without weights."""
+    """Return histograms of all cell types, with one to three dimensions, with and without weights."""
     rng = np.random.default_rng(5)
     made = []
     for letter in "CSILFD":
@@ -69,7 +69,9 @@ def counts(root: Any) -> list[Any]:
 
 
 def labelled(root: Any) -> list[Any]:
-    """Labels of all bins, of some, set in another order, of bins that were added by filling."""
+    """Return histograms with labels: of all bins, of some bins, set in another order, and of bins that filling has
+    added.
+    """
     whole = root.TH1D("whole", "", 3, 0.0, 3.0)
     for number, label in ((3, "c"), (1, "a"), (2, "b")):
         whole.GetXaxis().SetBinLabel(number, label)
@@ -97,7 +99,7 @@ def labelled(root: Any) -> list[Any]:
 
 
 def profiles(root: Any) -> list[Any]:
-    """Every option of errors, with and without weights, in one to three dimensions."""
+    """Return profiles with all error options, with and without weights, with one to three dimensions."""
     rng = np.random.default_rng(6)
     made = []
     for option in ("", "s", "i", "g"):
@@ -125,7 +127,7 @@ def profiles(root: Any) -> list[Any]:
 
 
 def extended(root: Any) -> list[Any]:
-    """Axes that grew, and entries that were still in the buffer when the histogram was written."""
+    """Return histograms with extended axes, and histograms that were written with entries in the buffer."""
     grown = root.TH1D("grown", "", 4, 0.0, 1.0)
     grown.SetCanExtend(root.TH1.kXaxis)
     for x in (0.1, 17.0, -3.0):
@@ -146,7 +148,7 @@ def extended(root: Any) -> list[Any]:
 
 
 def without_limits(root: Any) -> list[Any]:
-    """Axes for which ROOT looks for limits when it needs them."""
+    """Return histograms for which ROOT chooses the axis limits when they are needed."""
     rng = np.random.default_rng(12)
     made = []
     for number in range(60):
@@ -382,7 +384,7 @@ BAYESIAN = ("kBJeffrey", "kBUniform", "kBBayesian")
 
 
 def random_efficiency(root: Any, seed: int, statistic: str, *, weighted: bool, bits: Sequence[str] = ()) -> Any:
-    """Few and many events in the bins, none and all passed among them."""
+    """Return an efficiency with few or many events per bin, including bins where no event or every event passed."""
     rng = np.random.default_rng(seed)
     name = f"{statistic}{seed}{weighted}{''.join(bits)}"
     passed, total = root.TH1D(f"{name}_p", "", BINS, 0, 1), root.TH1D(f"{name}_t", "", BINS, 0, 1)
@@ -446,7 +448,7 @@ def test_bayesian_intervals_are_those_of_root(root: Any, tmp_path: Path, bits: S
 
     wanted = write(root, tmp_path / "e.root", make)
     file = branchline.open(tmp_path / "e.root")
-    # ROOT looks for the shortest interval until it changes by no more than so much.
+    # For the shortest interval, ROOT uses a minimizer with a limited precision.
     difference = 1e-7 if "SetShortestInterval" in bits else 1e-9
     for name, theirs in wanted.items():
         assert_close_efficiency(file[name], theirs, difference)

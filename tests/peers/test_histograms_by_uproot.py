@@ -1,4 +1,4 @@
-"""Histograms that Branchline has read are used as those of uproot, and go on into files that uproot writes."""
+"""Histograms read by Branchline have the interface of uproot's histograms, and uproot can write them to files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from branchline.reading.objects.histogram import Histogram
 
 pytestmark = pytest.mark.peer
 
-# Bins of other sizes, so that a mean of their centers is not that of the values.
+# Bins of different widths, so that the mean of the bin centers differs from the mean of the values.
 EDGES = np.array([0.0, 1.0, 4.0, 10.0])
 
 
@@ -81,7 +81,7 @@ MADE: dict[str, Callable[[Any], Any]] = {
 
 @pytest.fixture
 def one(request: pytest.FixtureRequest, root: Any, tmp_path: Path) -> tuple[Any, Path]:
-    """What ROOT filled, and the file with it under the name `h`."""
+    """Return an object filled by ROOT, and the path of the file that contains it as `h`."""
     root.TH1.AddDirectory(False)
     made = MADE[request.param](root)
     file = root.TFile.Open(str(tmp_path / "source.root"), "RECREATE")
@@ -91,7 +91,7 @@ def one(request: pytest.FixtureRequest, root: Any, tmp_path: Path) -> tuple[Any,
 
 
 def statistics(histogram: Any) -> list[float]:
-    """Sums as ROOT has them, from which it computes mean and spread."""
+    """Return ROOT's sums for the mean and the standard deviation."""
     return [histogram.GetEntries(), *(histogram.GetMean(axis) for axis in (1, 2, 3)), histogram.GetStdDev()]
 
 

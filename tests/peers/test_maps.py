@@ -1,4 +1,4 @@
-"""TMaps that ROOT writes: objects by the names of their keys, below paths, and copied to other files."""
+"""TMaps written by ROOT: objects are accessed by the names of their keys and by paths, and copied to other files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.peer
 
 @pytest.fixture(scope="module")
 def path(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with a map of texts and a histogram, one whose keys are objects, and one without objects."""
+    """Write a file with a map of strings and a histogram, a map with objects as keys, and an empty map."""
     root.TH1.AddDirectory(False)
     text, named, histogram = root.TObjString, root.TNamed, root.TH1D("mass", "", 3, 0.0, 3.0)
     histogram.Fill(1.5)
@@ -47,7 +47,7 @@ def test_a_map_has_its_objects_by_the_names_of_its_keys(path: Path) -> None:
     assert len(file["empty"]) == 0
     assert "TMap 'settings' of 2 pairs" in repr(settings)
     assert pickle.loads(pickle.dumps(settings))["year"] == "2018"
-    # Equality of the objects may be that of arrays, which is neither true nor false.
+    # Comparing the objects may return arrays, which are neither true nor false.
     assert settings == settings
     assert settings != file["keyed"]
     assert {settings: 1}[settings] == 1

@@ -1,4 +1,4 @@
-"""Merged files compared with ROOT and uproot: every branch is equal to those of the inputs, and they are merged on."""
+"""Merged files have the values of the inputs when ROOT and uproot read them, and can be merged again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ ORDERS = ("entry", "branch", "offset")
 
 @pytest.fixture(scope="module")
 def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Files of ROOT with counted arrays that grow from file to file, vectors and texts, in clusters of 100 entries."""
+    """Write files with variable-size arrays that grow from file to file, vectors and strings, in clusters of 100
+    entries.
+    """
     folder = tmp_path_factory.mktemp("inputs")
     root.gInterpreter.Declare(
         """
@@ -144,7 +146,7 @@ def test_the_same_inputs_make_the_same_bytes(inputs: list[Path], tmp_path: Path)
 
 
 def test_baskets_that_came_with_a_tree_of_objects_become_baskets_of_the_file(shared: Path, tmp_path: Path) -> None:
-    """Members of split objects cannot refer to each other, wherever their baskets lay."""
+    """Embedded baskets can be moved, because members of split objects cannot refer to each other."""
     path, copy, output = shared / "root/mksm.root", tmp_path / "copy.root", tmp_path / "merged.root"
     copy.write_bytes(path.read_bytes())
     merge(names([path, copy]), output, verify=True)

@@ -1,4 +1,4 @@
-"""Histograms whose limits or edges differ by little: added where ROOT's hadd adds them, and no others."""
+"""Merging adds histograms with slightly different limits or edges only if ROOT's hadd adds them, too."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ulp_above(value: float) -> float:
     return math.nextafter(value, math.inf)
 
 
-#: Pairs of axes that ROOT adds, and pairs that it does not.
+#: Pairs of axes that ROOT adds.
 ADDED: dict[str, tuple[Edges, Edges]] = {
     "inner edge one ulp apart": (EDGES, [0.0, ulp_above(1.0), 3.0, 10.0]),
     "inner edge below the tolerance": (EDGES, [0.0, 1.0, 3.0 + 1.9e-10, 10.0]),
@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[Edges, Edges]] = {
     "half a bin apart": (UNIFORM, (10, 10.5, 20.5)),
     "one ulp of a large number": ((10, 1e9, 1e9 + 10), (10, 1e9, ulp_above(1e9 + 10))),
 }
-#: ROOT adds these bin by bin although their bins are not the same.
+#: Pairs that ROOT adds bin by bin although their bins differ.
 WRONG_IN_ROOT: dict[str, tuple[Edges, Edges]] = {
     "other inner edge": (EDGES, [0.0, 2.0, 3.0, 10.0]),
     "inner edge above the tolerance": (EDGES, [0.0, 1.0, 3.0 + 2.1e-10, 10.0]),
@@ -85,7 +85,7 @@ def first_of_two(root: Any, edges: Edges) -> Any:
 
 
 def last_of_three(root: Any, edges: Edges) -> Any:
-    # TH3 has edges on all axes or on none.
+    # A TH3 has edges on all axes or on no axis.
     if isinstance(edges, list):
         two = array("d", [0.0, 1.0, 2.0])
         histogram = root.TH3I("h", "", 2, two, 2, two, *bins_of(edges))
@@ -118,7 +118,7 @@ Maker = Callable[[Any, Edges], Any]
 
 
 def written(root: Any, folder: Path, make: Maker, pairs: dict[str, tuple[Edges, Edges]]) -> list[str]:
-    """Two files with the first and the second histogram of each pair."""
+    """Write two files, with the first and with the second histogram of each pair."""
     paths = [str(folder / "one.root"), str(folder / "two.root")]
     for index, path in enumerate(paths):
         file = root.TFile(path, "RECREATE")
@@ -129,7 +129,7 @@ def written(root: Any, folder: Path, make: Maker, pairs: dict[str, tuple[Edges, 
 
 
 def contents(root: Any, path: str) -> dict[str, list[Any]]:
-    """The axes and cells of the histograms of a file, in ROOT."""
+    """Return the axes and cells that ROOT reads from the histograms of a file."""
     file, found = root.TFile.Open(path), {}
     for key in file.GetListOfKeys():
         histogram = key.ReadObj()
@@ -181,7 +181,8 @@ def test_limits_and_edges_that_differ_are_versions(root: Any, tmp_path: Path, ma
         silent, root.gErrorIgnoreLevel = root.gErrorIgnoreLevel, root.kFatal
         is_added = one.Merge(several) >= 0
         root.gErrorIgnoreLevel = silent
-        # Otherwise the list would look at the histogram when it is freed, which may be after the histogram.
+        # Otherwise the list would access the histogram when the list is freed, and the histogram may have been freed
+        # before.
         several.Clear("nodelete")
         assert is_added == (name in WRONG_IN_ROOT), name
 

@@ -1,7 +1,8 @@
-"""Trees whose branches differ, as the trigger branches of NanoAOD do between runs, merged into one.
+"""Merging trees with different branches, such as the trigger branches of NanoAOD, which differ between runs.
 
-The expected values are those of CMS's haddnano.py: a branch that a file lacks is 0 for the entries of this file. Arrays
-and texts, which haddnano.py refuses, are empty, or have as many zeros as the file's own count says.
+The expected values are those of CMS's haddnano.py: a branch that a file lacks is 0 in the entries of that file.
+haddnano.py does not support missing arrays and strings. Branchline fills them with empty values, or with zeros if the
+file has their counter branch.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from branchline.errors import OptionError, UnsupportedBranchError
 from branchline.writing.merging.merge import FilledBranch, merge
 from branchline.writing.merging.verify import verify
 
-#: The branches of each file, in their order.
+#: The branches of each file, in file order.
 FILES = [
     "run HLT_A HLT_B nMuon Muon_pt HLT_C list",
     "run HLT_C nMuon Muon_pt Muon_new HLT_A nTau Tau_pt Tau_mass HLT_D weight text pair",
@@ -38,7 +39,7 @@ ORDER = [
 
 @pytest.fixture(scope="module")
 def write(root: Any) -> Any:
-    """Writes a tree with these branches."""
+    """Return a function that writes a tree with these branches."""
     root.gInterpreter.Declare(
         """
         #include <TFile.h>
@@ -106,7 +107,7 @@ def inputs(write: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def filling(name: str, muons: Sequence[int]) -> list[Any]:
-    """The entries of a file without a branch, which has so many muons."""
+    """Return the entries of a branch for a file that lacks it. ``muons`` has the number of muons of each entry."""
     nothing = {"list": [], "words": [], "text": "", "Tau_pt": [], "Tau_mass": [], "pair": {"a": 0.0, "b": 0}}
     if name.startswith("Muon_"):
         return [[0.0] * count for count in muons]
@@ -114,7 +115,7 @@ def filling(name: str, muons: Sequence[int]) -> list[Any]:
 
 
 def expected(inputs: list[str], order: Sequence[str]) -> dict[str, list[Any]]:
-    """All branches with the entries of all files."""
+    """Return the expected entries of all branches in all files."""
     columns: dict[str, list[Any]] = {name: [] for name in order}
     for path in inputs:
         tree = uproot.open(path)["Events"]
@@ -125,7 +126,7 @@ def expected(inputs: list[str], order: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def values_of_root(root: Any, path: str | Path, name: str) -> Iterator[Any]:
-    """What ROOT's GetEntry reads of a branch of numbers."""
+    """Yield the values that ROOT's GetEntry reads from a branch of numbers."""
     file = root.TFile.Open(str(path))
     tree = file.Get("Events")
     leaf = tree.GetLeaf(name)
@@ -137,7 +138,7 @@ def values_of_root(root: Any, path: str | Path, name: str) -> Iterator[Any]:
 
 
 def check(root: Any, path: str | Path, inputs: list[str], order: Sequence[str]) -> None:
-    """ROOT, uproot and Branchline read what is expected."""
+    """Check that ROOT, uproot and Branchline read the expected values."""
     wanted = expected(inputs, order)
     by_uproot = uproot.open(path)["Events"]
     assert by_uproot.keys(recursive=False) == list(order)
@@ -205,7 +206,7 @@ def test_branches_in_another_order_are_matched_by_name(
     assert made.filled == ()
     check(root, tmp_path / "all.root", inputs, names.split())
     assert verify(tmp_path / "all.root", inputs).is_same
-    # The largest values are those of all files, whatever the place of their branch.
+    # The maximum values are the maxima over all files, independent of the order of the branches.
     file = root.TFile.Open(str(tmp_path / "all.root"))
     tree = file.Get("Events")
     for name in ("nMuon", "nTau"):
@@ -250,7 +251,7 @@ def test_signed_against_unsigned_integers_are_refused(root: Any, tmp_path: Path,
         tree.Fill()
         tree.Write()
         file.Close()
-    # ROOT has small letters for unsigned integers.
+    # ROOT's type letters for unsigned integers are lowercase.
     words = "unsigned instead of signed" if letters[1].islower() else "signed instead of unsigned"
     with pytest.raises(UnsupportedBranchError, match=f"branch b has {words} integers in the leaf b"):
         merge(inputs, tmp_path / "all.root")

@@ -1,4 +1,4 @@
-"""Histograms of several files whose entries are in buffers still, with limits or not: merged as ROOT's hadd does."""
+"""Merging adds histograms whose entries are still in buffers, with or without axis limits, like ROOT's hadd."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from branchline.writing.merging.merge import merge
 from branchline.writing.merging.verify import verify
 
 FILES = 3
-# Has ROOT write a file: `branchline_buffers(path, number)`, and what profiles of all entries are to become.
+# Code for ROOT to write a file, `branchline_buffers(path, number)`, and to fill the expected profiles with all entries.
 WRITER = r"""
 #ifndef BRANCHLINE_MERGING_BUFFERS
 #define BRANCHLINE_MERGING_BUFFERS
@@ -108,7 +108,7 @@ void branchline_all_profiles(const char *path, int count) {
 
 @pytest.fixture(scope="module")
 def merged(root: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], str, str, str]:
-    """Files of ROOT, what hadd makes of them, what we make, and profiles of all their entries."""
+    """Return files of ROOT, the output of hadd, the output of Branchline, and profiles filled with all entries."""
     root.gInterpreter.Declare(WRITER)
     folder = tmp_path_factory.mktemp("buffers")
     inputs = [str(folder / f"{number}.root") for number in range(FILES)]
@@ -125,7 +125,7 @@ def merged(root: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[st
 
 
 def settled(found: dict[str, Any]) -> dict[str, Any]:
-    """Without buffers whose entries are in the cells already: hadd keeps some of these, and we do not."""
+    """Remove buffers whose entries are already in the cells. hadd keeps some of these buffers, unlike Branchline."""
     if found.get(".fBuffer[0]", 0) > 0:
         return found
     return {name: value for name, value in found.items() if not name.startswith(".fBuffer")}
@@ -138,7 +138,7 @@ def test_entries_in_buffers_are_those_of_hadd(root: Any, merged: tuple[list[str]
     waiting = [sum(one.get(".fBuffer[0]", 0) > 0 for one in of.values()) for of in (seen(root, inputs[2]), ours)]
     assert waiting[0] > 20 > waiting[1] > 3
     for name, expected in theirs.items():
-        # Of buffers of profiles hadd takes values for weights.
+        # In the buffers of profiles, hadd misreads values as weights.
         if not name.startswith("p"):
             assert not differences(settled(expected), settled(ours[name])), name
 

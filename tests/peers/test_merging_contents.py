@@ -1,4 +1,4 @@
-"""What files hold besides one tree, merged, and compared with what ROOT's hadd makes of the same files."""
+"""Merging files that contain more than one tree, compared with ROOT's hadd."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 FILES = 3
 BALLAST_BASKET_BYTES = 100_000_000
 LARGE_FOLDER_BYTES = 6_000_000_000
-# Has ROOT write a file: `branchline_contents(path, number)`.
+# Code for ROOT to write a file: `branchline_contents(path, number)`.
 WRITER = """
 #ifndef BRANCHLINE_MERGING_CONTENTS
 #define BRANCHLINE_MERGING_CONTENTS
@@ -118,7 +118,9 @@ void branchline_contents(const char *path, int i) {
 
 @pytest.fixture(scope="module")
 def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Files of ROOT with trees in several directories, some of whose baskets came with them, and all that adds up."""
+    """Write files with trees in several directories, some with embedded baskets, and with all kinds of objects that can
+    be added.
+    """
     root.gInterpreter.Declare(WRITER)
     folder = tmp_path_factory.mktemp("contents")
     paths = [str(folder / f"{number}.root") for number in range(FILES)]
@@ -129,7 +131,7 @@ def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def merged(inputs: list[str]) -> tuple[str, str]:
-    """What hadd makes of them, and what we make."""
+    """Return the output of hadd and the output of Branchline."""
     import ROOT
 
     folder = Path(inputs[0]).parent
@@ -143,7 +145,7 @@ def merged(inputs: list[str]) -> tuple[str, str]:
 
 
 def numbers(thing: Any, path: str = "") -> dict[str, Any]:
-    """All numbers and texts of an object and of those in it, by where they are."""
+    """Return all numbers and strings in an object and in its nested objects, by their path."""
     found: dict[str, Any] = {}
     members = thing.all_members if hasattr(thing, "all_members") else {}
     for name, value in members.items():
@@ -164,7 +166,7 @@ def numbers(thing: Any, path: str = "") -> dict[str, Any]:
 
 
 def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
-    """Where two have other numbers, beyond what adding them in another order does."""
+    """Return the values that differ by more than rounding errors."""
 
     def is_same(one: Any, two: Any) -> bool:
         if one is None or two is None or isinstance(one, str):
@@ -244,7 +246,9 @@ def test_trees_of_all_directories_are_those_of_hadd(root: Any, merged: tuple[str
 
 
 def write_ballast(path: Path, bytes_count: int) -> None:
-    """A file with a tree of so many bytes of baskets. They are zeros that are not compressed, and take no disk."""
+    """Write a file with a tree whose baskets have a total size of ``bytes_count``. They are uncompressed zeros and take
+    no disk space.
+    """
     with uproot.recreate(path, compression=None) as file:
         file.mktree("ballast", {"zeros": "u1"})
         for start in range(0, bytes_count, BALLAST_BASKET_BYTES):
@@ -255,7 +259,9 @@ def write_ballast(path: Path, bytes_count: int) -> None:
 
 @pytest.fixture
 def large_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder for files of 4 GB: in memory if there is room, as disks may take minutes for them."""
+    """Yield a folder for files of 4 GB. The folder is in memory if there is enough space, because writing to a disk may
+    take minutes.
+    """
     memory = Path("/dev/shm")
     if not memory.is_dir() or shutil.disk_usage(memory).free < LARGE_FOLDER_BYTES:
         memory = tmp_path
@@ -263,8 +269,8 @@ def large_folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-# With so many bytes behind the first input, records of the others lie on both sides of the place where numbers become
-# larger (2 000 000 000, TFile::kStartBigFile), or all behind it.
+# With ballast of these sizes after the first input, the records of the other inputs are on both sides of the offset at
+# which ROOT switches to 64-bit offsets (2 000 000 000, TFile::kStartBigFile), or all beyond it.
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("ballast_bytes", [2_000_000_000 - 60_000, 2_100_000_000])
@@ -280,7 +286,7 @@ def test_places_behind_two_gigabytes_are_written_as_root_reads_them(
 
 
 def check_large_output(root: Any, output: str, small_output: str) -> None:
-    """Refuses an output that does not hold what the one without ballast holds."""
+    """Check that an output has the same contents as the output without ballast."""
     ours, small = uproot.open(output), uproot.open(small_output)
     assert ours.classnames() == {**small.classnames(), "ballast;1": "TTree"}
     for name in ("events", "deep/er/small", "empty"):

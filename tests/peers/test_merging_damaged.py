@@ -1,4 +1,4 @@
-"""Inputs of a merge whose numbers are damaged: they take no memory and no time by these numbers."""
+"""Merging inputs with damaged numbers does not take memory or time in proportion to these numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import branchline
 from branchline.errors import UnsupportedBranchError
 from branchline.writing.merging.merge import merge
 
-# A merge in a process of its own, which has 4 GiB of addresses.
+# A merge in a separate process with at most 4 GiB of address space.
 MERGING = """
 import json, resource, sys
 from branchline.writing.merging.merge import merge
@@ -27,7 +27,7 @@ BINS = 12345
 
 
 def bounded_merge(output: Path, inputs: list[Path], **options: Any) -> None:
-    """Fails where a merge takes too much memory, or too long."""
+    """Merge, and fail if the merge takes too much memory or time."""
     arguments = json.dumps([str(output), [str(path) for path in inputs], options])
     done = subprocess.run(
         [sys.executable, "-c", MERGING, arguments], check=False, capture_output=True, text=True, timeout=HANG_S
@@ -36,7 +36,7 @@ def bounded_merge(output: Path, inputs: list[Path], **options: Any) -> None:
 
 
 def entries_only(root: Any, path: Path, entries: int) -> Path:
-    """A tree that says that it has entries, with a branch that was never filled."""
+    """Write a tree that claims to have entries but has a branch that was never filled."""
     file = root.TFile(str(path), "RECREATE")
     tree = root.TTree("t", "")
     value = root.std.vector["float"](1)

@@ -1,8 +1,8 @@
-"""RNTuples whose fields differ, merged into one: entries of a file without a field are 0 or empty in it.
+"""Merging RNTuples with different fields. A field is 0 or empty in the entries of a file that lacks the field.
 
-The expected values are those of ROOT's own merger in its mode "Union", which cannot fill fields of ROOT's streamers
-either. ROOT writes pages of bits that it cannot read when the file with the field comes first; the values of the other
-order are taken.
+The expected values come from ROOT's own merger in the mode "Union", which does not support streamer fields either. If
+the file with a field of booleans comes first, ROOT writes pages that it cannot read. The expected values are therefore
+made with the other order of files.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from branchline.writing.merging.verify import verify
 
 pytestmark = pytest.mark.long
 
-#: Entries of each file.
+#: Number of entries of each file.
 ENTRIES = {"few": 20, "all": 30, "some": 25}
 SEEDS = {"few": 1, "all": 2, "some": 3}
-#: All of these fields are objects of ROOT's streamers, or have such members.
+#: Fields that are streamer fields or contain streamer fields.
 STREAMED = {"streamed", "has_streamed", "streamed_track", "streamed_nested", "streamed_lorentz", "streamed_tracks"}
 FEW = ["int32", "string"]
 
 
 def write(peers: Any, path: Path, name: str, fields: list[str], *, encodings: bool) -> str:
-    """An RNTuple with these fields, in many clusters, and with columns of random encodings."""
+    """Write an RNTuple with these fields in many clusters, optionally with random column encodings."""
     layout = peers.Layout()
     layout.clusters, layout.pageBytes, layout.randomEncodings = 7, 200, encodings
     peers.Write(str(path), fields, [], ENTRIES[name], SEEDS[name], layout)
@@ -41,15 +41,15 @@ def write(peers: Any, path: Path, name: str, fields: list[str], *, encodings: bo
 
 @pytest.fixture(scope="module")
 def fields(peers: Any) -> list[str]:
-    """All kinds of fields that can be filled."""
+    """Return all kinds of fields that can be filled for files without the field."""
     return [name for name in map(str, peers.Names()) if name not in STREAMED]
 
 
 @pytest.fixture(scope="module")
 def defaults(root: Any, peers: Any, fields: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What ROOT's merger fills fields with."""
+    """Return the values with which ROOT's merger fills missing fields."""
     folder = tmp_path_factory.mktemp("defaults")
-    # ROOT does not read the variants that its own merger writes; without a value they are null.
+    # ROOT cannot read the variants that its own merger writes. A variant without a value is None.
     found: dict[str, Any] = {"variant": None}
     many = [field for field in fields if field not in ("int32", *found)]
     for shared_field, missing_fields in (("int32", many), ("int16", ["int32"])):
@@ -70,7 +70,7 @@ def defaults(root: Any, peers: Any, fields: list[str], tmp_path_factory: pytest.
 def inputs(
     request: pytest.FixtureRequest, peers: Any, fields: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
-    """Files with few fields, with all, and with some of them in another order."""
+    """Write files with few fields, with all fields, and with some fields in another order."""
     folder = tmp_path_factory.mktemp("inputs")
     some = random.Random(1).sample(fields, len(fields) // 2)
     names = {"few": FEW, "all": fields, "some": list(dict.fromkeys([*some, *FEW]))}
@@ -84,7 +84,7 @@ def values_of(peers: Any, path: str | Path, field: str) -> list[Any]:
 
 
 def expected(peers: Any, inputs: dict[str, str], order: list[str], field: str, default: Any) -> list[Any]:
-    """The values of a field in these files, one behind the other."""
+    """Return the expected values of a field in these files, in the given order."""
     values = []
     for name in order:
         is_there = field in branchline.open(inputs[name])["ntuple"].keys(recursive=False)
@@ -133,7 +133,7 @@ def test_uproot_reads_what_is_filled(peers: Any, tmp_path: Path) -> None:
 
 @pytest.mark.peer
 def test_fields_that_show_others_are_filled_with_them(peers: Any, tmp_path: Path) -> None:
-    # The writer adds n_vector_float, n_vector_track and track_name, which have no columns of their own.
+    # The writer adds the projected fields n_vector_float, n_vector_track and track_name, which have no columns.
     few = write(peers, tmp_path / "few.root", "few", FEW, encodings=False)
     many = write(peers, tmp_path / "all.root", "all", ["int32", "vector_track", "vector_float"], encodings=False)
     for number, given in enumerate(([few, many], [many, few])):

@@ -1,4 +1,4 @@
-"""Histograms of several files whose axes are not the same, and those of many dimensions: merged as ROOT's hadd does."""
+"""Merging adds histograms with different axes, and multidimensional histograms, like ROOT's hadd."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from branchline.writing.merging.merge import merge
 from branchline.writing.merging.verify import verify
 
 FILES = 3
-# Has ROOT write a file: `branchline_axes(path, number)`.
+# Code for ROOT to write a file: `branchline_axes(path, number)`.
 WRITER = r"""
 #ifndef BRANCHLINE_MERGING_HISTOGRAMS
 #define BRANCHLINE_MERGING_HISTOGRAMS
@@ -123,13 +123,13 @@ void branchline_versions(const char *path, int i) {
 }
 #endif
 """
-#: What of an object is not what it holds: bits in memory, and where somebody looked at it last.
+#: Members that do not belong to the contents of an object: status bits, and the display range of an axis.
 PASSING = {"fUniqueID", "fBits", "fMaxIndex", "fDatime", "fFirst", "fLast", "fFunctions"}
 
 
 @pytest.fixture(scope="module")
 def merged(root: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], str, str]:
-    """Files of ROOT, what hadd makes of them, and what we make."""
+    """Return files of ROOT, the output of hadd, and the output of Branchline."""
     root.gInterpreter.Declare(WRITER)
     folder = tmp_path_factory.mktemp("axes")
     inputs = [str(folder / f"{number}.root") for number in range(FILES)]
@@ -145,7 +145,7 @@ def merged(root: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[st
 
 
 def numbers(value: Any, path: str = "") -> dict[str, Any]:
-    """All numbers and texts in an object, by where they are."""
+    """Return all numbers and strings in an object, by their path."""
     if isinstance(value, dict):
         parts = [(f"{path}.{name}", part) for name, part in value.items() if name not in PASSING]
     elif isinstance(value, list):
@@ -156,7 +156,7 @@ def numbers(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
-    """Where two have other numbers, beyond what adding them in another order does."""
+    """Return the values that differ by more than rounding errors."""
 
     def is_same(one: Any, two: Any) -> bool:
         if isinstance(one, (int, float)) and isinstance(two, (int, float)):
@@ -168,7 +168,7 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
 
 
 def bins_of(root: Any, histogram: Any) -> dict[str, Any]:
-    """The filled bins of a sparse histogram by their coordinates."""
+    """Return the filled bins of a sparse histogram, by their coordinates."""
     found = {}
     for index in range(histogram.GetNbins()):
         place = root.std.vector["int"](histogram.GetNdimensions())
@@ -179,7 +179,7 @@ def bins_of(root: Any, histogram: Any) -> dict[str, Any]:
 
 
 def seen(root: Any, path: str, folder: str = "") -> dict[str, dict[str, Any]]:
-    """All that ROOT reads of a folder of a file but folders, by name and cycle."""
+    """Return all objects except folders that ROOT reads from a folder of a file, by name and cycle."""
     file, found = root.TFile.Open(path), {}
     for key in (file.GetDirectory(folder) if folder else file).GetListOfKeys():
         if key.GetClassName() == "TDirectoryFile":

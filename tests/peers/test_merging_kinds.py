@@ -1,7 +1,7 @@
-"""Kinds of objects whose merging is a matter of choice, compared with what ROOT's hadd makes of the same files.
+"""Kinds of objects for which a merge can choose between several results, compared with ROOT's hadd.
 
-Histograms whose statistics were never made, averages, lists of entries, vectors and matrices, axes that grow, and
-objects of two classes with one name. docs/moving/from-hadd.md has the choices.
+Histograms without statistics, averages, entry lists, vectors and matrices, extended axes, and objects of different
+classes with the same name. docs/moving/from-hadd.md documents the choices.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from branchline.writing.merging.merge import MergeResult, merge
 from branchline.writing.merging.verify import verify
 
 FILES = 3
-# Has ROOT write a file: `branchline_kinds(path, number)`.
+# Code for ROOT to write a file: `branchline_kinds(path, number)`.
 WRITER = r"""
 #ifndef BRANCHLINE_MERGING_KINDS
 #define BRANCHLINE_MERGING_KINDS
@@ -121,7 +121,7 @@ void branchline_kinds(const char *path, int i) {
 
 @pytest.fixture(scope="module")
 def merged(root: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], str, MergeResult]:
-    """Files of ROOT, what hadd makes of them, and what we make."""
+    """Return files of ROOT, the output of hadd, and the result of Branchline's merge."""
     root.gInterpreter.Declare(WRITER)
     folder = tmp_path_factory.mktemp("kinds")
     inputs = [str(folder / f"{number}.root") for number in range(FILES)]
@@ -131,16 +131,17 @@ def merged(root: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[st
     if not os.access(hadd, os.X_OK):
         missing(f"there is no {hadd}")
     theirs = str(folder / "theirs.root")
-    # It reports axes that it cannot join, and goes on.
+    # hadd reports axes that it cannot join, and continues.
     subprocess.run([hadd, "-fk", "-v", "0", theirs, *inputs], check=True, capture_output=True)
     return inputs, theirs, merge(inputs, folder / "ours.root")
 
 
-#: What ROOT computes from the bins that are shown (TAxis::SetRange), also where all entries were filled.
+#: Histograms with a display range (TAxis::SetRange). ROOT computes their statistics only from the bins in this range,
+#: although the entries were filled.
 SHOWN_RANGE = ("hand_double_range", "hand_float_range", "hand_int_range", "hand_short_range")
-#: Numbers of entries without the tree that they are of: ROOT unites them.
+#: Lists of entry numbers that do not name their tree. ROOT merges them.
 LISTS = ("events", "entries", "entries_files")
-#: Axes that ROOT cannot join: it keeps the first histogram, with a message.
+#: Histograms with axes that ROOT cannot join. ROOT keeps the first histogram and prints a message.
 NOT_JOINED = ("grown_shifted", "grown_late", "grown_automatic")
 
 
@@ -182,7 +183,7 @@ def test_a_range_for_drawing_does_not_take_entries_from_the_sum(
     for name in SHOWN_RANGE:
         differing = differences(expected[name][0], found[name][0])
         assert set(differing) == {".fTsumw", ".fTsumw2", ".fTsumwx", ".fTsumwx2"}
-        # Each of three files has two entries; ROOT counts the one that is in the range.
+        # Each of the three files has two entries. ROOT counts only the entry in the range.
         assert differing[".fTsumw"] == (3, 6)
 
 

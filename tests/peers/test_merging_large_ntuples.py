@@ -1,4 +1,4 @@
-"""RNTuples of several codecs, and of more entries than 31 bits count, merged into one."""
+"""Merging RNTuples with several codecs, and with more than 2^31 entries."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from branchline.writing.merging.merge import merge
 from branchline.writing.merging.verify import verify
 
 CODECS = {"zstd": uproot.ZSTD(5), "lz4": uproot.LZ4(4), "none": None, "zlib": uproot.ZLIB(1), "other": uproot.ZSTD(1)}
-#: Entries of a cluster whose pages are zeros: a file of 3 KB.
+#: Number of entries per cluster. All values are zeros, so the file has 3 KB.
 CLUSTER_ENTRIES = 1 << 26
 
 
 def write(folder: Path, names: list[str]) -> list[str]:
-    """Files of one RNTuple with these codecs."""
+    """Write files with one RNTuple each, compressed with these codecs."""
     paths = []
     for number, name in enumerate(names):
         paths.append(str(folder / f"{number}.root"))
@@ -31,7 +31,7 @@ def write(folder: Path, names: list[str]) -> list[str]:
 
 
 def settings(root: Any, path: str | Path) -> str:
-    """What ROOT's inspector says of the compression; it opens no RNTuple with several settings."""
+    """Return the compression setting according to ROOT's inspector, which fails if pages have several settings."""
     inspector = root.Experimental.RNTupleInspector.Create("t", str(path))
     return str(inspector.GetCompressionSettingsAsString())
 
@@ -45,7 +45,8 @@ def test_pages_of_several_codecs_get_that_of_the_first_file(
 ) -> None:
     inputs = write(tmp_path, names)
     merge(inputs, tmp_path / "all.root", verify=True, **options)
-    # For pages without compression uproot writes 100, which ROOT calls zlib of level 0, and ROOT and Branchline 0.
+    # For uncompressed pages, uproot writes the setting 100, which ROOT calls zlib of level 0. ROOT and Branchline write
+    # 0.
     wanted = settings(root, inputs[0]).replace("zlib (level 0)", "Undefined compression algorithm (level 0)")
     assert settings(root, tmp_path / "all.root") == ("LZMA (level 1)" if "codec" in options else wanted)
     assert verify(tmp_path / "all.root", inputs).is_same
@@ -92,7 +93,7 @@ def test_fields_that_come_late_are_zero_in_more_entries_than_31_bits_count(
         assert not middle.to_numpy().any()
     reader = root.RNTupleReader.Open("t", str(tmp_path / "all.root"))
     assert reader.GetNEntries() == (1 << 31) + 2
-    # Merged on, the entries are those of both.
+    # Merged again with another file, the output has the entries of both.
     again = merge([tmp_path / "all.root", late], tmp_path / "again.root")
     assert again.entries == (1 << 31) + 4
 

@@ -1,4 +1,4 @@
-"""Objects that are no trees and no histograms, in several cycles and files: kept and added up as hadd does."""
+"""Merging keeps or adds objects other than trees and histograms like hadd, in several cycles and files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from branchline.writing.merging.merge import merge
 from branchline.writing.merging.verify import verify
 
 FILES = 3
-# Has ROOT write a file: `branchline_others(path, number)`.
+# Code for ROOT to write a file: `branchline_others(path, number)`.
 WRITER = r"""
 #ifndef BRANCHLINE_MERGING_OBJECTS
 #define BRANCHLINE_MERGING_OBJECTS
@@ -72,7 +72,7 @@ void branchline_others(const char *path, int i) {
 
 @pytest.fixture(scope="module")
 def merged(root: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], str, str]:
-    """Files of ROOT, what hadd makes of them, and what we make."""
+    """Return files of ROOT, the output of hadd, and the output of Branchline."""
     root.gInterpreter.Declare(WRITER)
     folder = tmp_path_factory.mktemp("others")
     inputs = [str(folder / f"{number}.root") for number in range(FILES)]
@@ -88,7 +88,7 @@ def merged(root: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[st
 
 
 def versions(root: Any, path: str, folder: str = "") -> dict[str, list[dict[str, Any]]]:
-    """All that ROOT reads of a file in the order of the cycles, each version once, by name."""
+    """Return the distinct versions of each object that ROOT reads from a file, by name, in cycle order."""
     found: dict[str, list[dict[str, Any]]] = {}
     for name, content in seen(root, path, folder).items():
         name, cycle = name.removesuffix("/0").split(";")
@@ -131,5 +131,6 @@ def test_objects_that_hadd_compressed_in_another_way_are_the_same(
     hadd = Path(root.__file__).parent / "bin" / "hadd"
     output = tmp_path / "plain.root"
     subprocess.run([hadd, "-f0", "-v", "0", output, *merged[0]], check=True, capture_output=True)
-    # Functions, and graphs that have one, ROOT reads and may write otherwise: that depends on what it did before.
+    # ROOT may write functions, and graphs with a function, differently than it read them, depending on what the process
+    # did before.
     assert {difference.split(" ")[0] for difference in verify(output, merged[0]).differences} <= {"curve", "surface"}

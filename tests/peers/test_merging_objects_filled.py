@@ -1,4 +1,4 @@
-"""Trees of which some files lack whole split objects of a user's class, merged into one."""
+"""Merging trees where some files lack whole split objects of a user-defined class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from branchline.errors import UnsupportedBranchError
 from branchline.writing.merging.merge import merge
 from branchline.writing.merging.verify import verify
 
-#: Entries of each file, and whether it has the objects.
+#: Number of entries of each file, and the names of its objects.
 FILES = {"without": (15, ""), "with": (20, "track points"), "other": (10, "points")}
 ORDERS = ["without with other", "with without other", "other with without"]
 NOTHING = ": 0,0,,0,0|"
@@ -27,7 +27,7 @@ MEMBERS = [
 
 @pytest.fixture(scope="module")
 def write(root: Any, peers: Any) -> Any:
-    """Writes a tree with a number and these objects, split into branches."""
+    """Return a function that writes a tree with a number and these objects, split into branches."""
     root.gInterpreter.Declare(
         """
         #include <TFile.h>
@@ -95,7 +95,7 @@ def read(root: Any, path: Any) -> list[str]:
 
 
 def expected(root: Any, inputs: dict[str, str], order: str) -> list[str]:
-    """What ROOT is to read: the entries of the files, whose missing objects are as an empty one is."""
+    """Return the entries that ROOT must read from the output. Missing objects are replaced by empty objects."""
     return [entry for name in order.split() for entry in read(root, inputs[name])]
 
 

@@ -1,4 +1,4 @@
-"""Files that say they were written by a ROOT of long ago, which reads them by the rules of then."""
+"""Files whose header has an old version of ROOT. ROOT reads such files with the rules of that version."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import pytest
 from branchline.writing.merging.merge import merge
 from branchline.writing.merging.skim import skim
 
-# Versions up to 3.04/01 take baskets that are as long as their plain bytes for compressed ones.
+# ROOT assumes that files of versions up to 3.04/01 are compressed even where a basket is as long as its uncompressed
+# bytes.
 VERSION = 30306
 VALUES = np.arange(7, dtype="i4") * 1_000_003
 
 
 @pytest.fixture
 def old(root: Any, tmp_path: Path) -> str:
-    """A file of small baskets, which do not get smaller, whose header says that version."""
+    """Write a file with this version in its header. Its baskets are small and do not shrink by compression."""
     path = tmp_path / "old.root"
     written = root.TFile(str(path), "RECREATE", "", 101)
     tree, value = root.TTree("events", ""), array("i", [0])

@@ -1,4 +1,4 @@
-"""TH2Poly and TProfile2Poly of several files, merged as ROOT's hadd does."""
+"""Merging adds TH2Poly and TProfile2Poly histograms like ROOT's hadd."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ void branchline_other_polygons(const char *path, int i) {
 
 
 def contents(histogram: Any) -> list[float]:
-    """Bins, bins beyond the limits, errors and statistics."""
+    """Return the bins, the out-of-range bins, the errors and the statistics."""
     places = [*range(-9, 0), *range(1, histogram.GetNumberOfBins() + 1)]
     bins = [value for place in places for value in (histogram.GetBinContent(place), histogram.GetBinError(place))]
     means = [histogram.GetMean(axis) for axis in (1, 2)] + [histogram.GetStdDev(axis) for axis in (1, 2)]
@@ -123,7 +123,7 @@ def test_histograms_of_polygons_are_those_of_hadd(root: Any, inputs: list[str], 
 
 
 def test_sums_of_polygons_are_filled_and_merged_on(root: Any, inputs: list[str], tmp_path: Path) -> None:
-    # In a folder, keys are longer: nothing in the object may depend on its place.
+    # Keys in a folder are longer. Nothing in the object may depend on its position.
     ours, again = str(tmp_path / "ours.root"), str(tmp_path / "again.root")
     merge(inputs, ours)
     merge([ours, inputs[0]], again)

@@ -1,4 +1,4 @@
-"""Objects that refer to others by TRef and TRefArray, written by several processes: merged files resolve them."""
+"""Merging keeps TRef and TRefArray references valid between objects that several processes wrote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from branchline.writing.merging.merge import merge
 from branchline.writing.merging.skim import skim
 from branchline.writing.merging.verify import verify
 
-# Each process has an identity of its own, which the files that it writes hold as a TProcessID.
+# Each process has its own identifier, which is stored as a TProcessID in the files that it writes.
 WRITER = """
 #include <TClonesArray.h>
 #include <TFile.h>
@@ -91,7 +91,7 @@ std::vector<std::string> branchline_referred(const char *path) {
 
 @pytest.fixture(scope="module")
 def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Files of two processes, one of which wrote two of them."""
+    """Write three files from two processes."""
     folder = tmp_path_factory.mktemp("references")
     paths = [str(folder / f"{number}.root") for number in range(3)]
     for of_process in (paths[:2], paths[2:]):

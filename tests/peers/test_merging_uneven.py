@@ -1,4 +1,4 @@
-"""Trees whose branches have other numbers of entries, merged: each entry stays with those of its tree."""
+"""Merging trees whose branches have different numbers of entries. Values stay at their entry of the tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTHING = {"x": 0, "fixed": [0, 0, 0], "text": "", "list": [], "names": [], "str
 
 @pytest.fixture(scope="module")
 def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Files of ROOT with branches that were made when their tree had entries already, of all kinds."""
+    """Write files with branches of all kinds that were added when their tree already had entries."""
     folder = tmp_path_factory.mktemp("inputs")
     root.gInterpreter.Declare(
         """
@@ -69,7 +69,7 @@ def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def columns(path: str | Path) -> dict[str, list[Any]]:
-    """What uproot reads of each branch, leaf lists by their first leaf."""
+    """Return the values that uproot reads from each branch. Of a leaf list, only the first leaf is returned."""
     tree = uproot.open(path)["events"]
     found = {branch.name: ak.to_list(branch.array()) for branch in tree.branches}
     return {**found, "pair": [pair["a"] for pair in found["pair"]]}

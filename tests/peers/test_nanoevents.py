@@ -1,4 +1,4 @@
-"""NanoEvents over Branchline hold what coffea reads with uproot, column by column."""
+"""NanoEvents from Branchline equal the events that coffea reads with uproot, column by column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from branchline.writing.merging.convert import convert
 
 nanoevents = imported("coffea.nanoevents")
 
-# Files of the shared test data, and the schemas that they are made for.
+# Files of the shared test data, and the schemas for them.
 FILES = {
     "NanoAODv5_sample.root": ("Events", "NanoAODSchema"),
     "nano_tt_v12.root": ("Events", "NanoAODSchema"),
@@ -33,10 +33,10 @@ FILES = {
     "pfnano.root": ("Events", "PFNanoAODSchema"),
     "uproot-issue513.root": ("Delphes", "OlderDelphes"),
 }
-# These take most of the time; others are of their schemas, or of ones like them.
+# These files take most of the time. Other files have the same or similar schemas.
 MANY_COLUMNS = {"NanoAODv5_sample.root", "pfnano.root", "p8_ee_WW_ecm240_edm4hep.root"}
-# What uproot does not read of them, or reads wrongly: links that are streamed memberwise, and the bits of objects with
-# references, behind which two bytes more are stored.
+# Collections that uproot does not read or misreads: links that are streamed memberwise, and TObject bits of referenced
+# objects, which are followed by two extra bytes.
 OURS_ALONE = {"egammaClusters", "EventInfo.hardScatterVertexLink", "egammaClusters."}
 WRONG_BY_UPROOT = {"METAssoc_MET.jetLink"}
 REFERENCED = ("EFlowPhoton", "Track", "EFlowNeutralHadron", "EFlowTrack")
@@ -45,19 +45,19 @@ pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
 
 
 def columns_of(events: ak.Array) -> dict[str, tuple[str, ...]]:
-    """Every field of every collection."""
+    """Return all fields of all collections."""
     columns = {}
     for name in events.fields:
         try:
             fields = events[name].fields
-        except ValueError:  # vector takes the names of some members for two meanings of one
+        except ValueError:  # the package vector rejects two names for a coordinate
             continue
         columns |= {f"{name}.{field}": (name, field) for field in fields} if fields else {name: (name,)}
     return columns
 
 
 def values_of(events: ak.Array, where: tuple[str, ...]) -> ak.Array | None:
-    """A column; None if coffea cannot make it, as of two branches with one name."""
+    """Return a column; None if coffea cannot create it, for example for two branches with the same name."""
     try:
         return ak.materialize(events[where[0]][where[1]] if len(where) > 1 else events[where[0]])
     except (ValueError, TypeError, KeyError):
@@ -65,7 +65,7 @@ def values_of(events: ak.Array, where: tuple[str, ...]) -> ak.Array | None:
 
 
 def assert_same_events(got: ak.Array, wanted: ak.Array) -> None:
-    """Equal fields, types and values, those of cross-references too."""
+    """Check that all fields, types and values are equal, including cross-references."""
     assert sorted(got.fields) == sorted(wanted.fields)
     ours, theirs = columns_of(got), columns_of(wanted)
     assert set(ours) - OURS_ALONE == set(theirs) - OURS_ALONE
@@ -81,7 +81,7 @@ def assert_same_events(got: ak.Array, wanted: ak.Array) -> None:
 
 @pytest.fixture(scope="module")
 def nano(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A file with muons and generated particles that refer to each other, as in NanoAOD."""
+    """Write a file with muons and generated particles that refer to each other, as in NanoAOD."""
     rng = np.random.default_rng(11)
     path = tmp_path_factory.mktemp("nano") / "nano.root"
     counts, particles = rng.poisson(2, 200), rng.poisson(4, 200) + 1
@@ -95,7 +95,7 @@ def nano(tmp_path_factory: pytest.TempPathFactory) -> str:
     muons["genPartIdx"] = numbers(counts, rng.integers(-1, 1, counts.sum()).astype("i4"))
     generated = {name: numbers(particles, rng.exponential(5, particles.sum()).astype("f4")) for name in kinematics}
     generated["pdgId"] = numbers(particles, rng.choice(np.array([-13, 13, 22], "i4"), particles.sum()))
-    # The first particle of an event has no mother, the others have the one before.
+    # The first particle of an event has no mother. The mother of every other particle is the previous particle.
     generated["genPartIdxMother"] = ak.values_astype(ak.local_index(generated["pt"]) - 1, "i4")
     columns = {
         "Muon": ak.zip(muons),
@@ -113,7 +113,7 @@ def nano(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class OlderDelphes(nanoevents.DelphesSchema):
-    """The schema for files whose tracks have no mass yet."""
+    """The schema for older files, whose tracks have no mass."""
 
     mixins: ClassVar[dict[str, str]] = {
         **nanoevents.DelphesSchema.mixins,
@@ -128,7 +128,7 @@ def test_events_of_fcc_are_those_of_uproot(shared: Path) -> None:
     location = f"{shared / 'root' / 'p8_ee_WW_ecm240_edm4hep.root'}:events"
     schema = schemas.FCCSchema_edm4hep1
     assert_same_events(branchline.nanoevents(location, schema), by_uproot(location, schema))
-    # The schema for older files fits this one neither here nor there.
+    # Neither Branchline nor uproot can use the schema for older files with this file.
     with pytest.raises(branchline.OptionError, match="FCCSchema does not fit"):
         branchline.nanoevents(location, nanoevents.FCCSchema)
     with pytest.raises(RuntimeError):
@@ -176,7 +176,7 @@ def test_metadata_are_those_of_the_caller(nano: str) -> None:
 
 @pytest.fixture(scope="module", params=["as converted", "as pyarrow writes"])
 def parquet(nano: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The file as Parquet: with columns that miss nothing, and with all that may miss values, as it is usual."""
+    """Convert the file to Parquet, with required columns, and with optional columns, which are more common."""
     path = tmp_path_factory.mktemp("parquet") / "nano.parquet"
     convert(nano, path)
     if request.param == "as pyarrow writes":
@@ -206,7 +206,7 @@ def test_nanoevents_of_parquet_behave_in_a_train(nano: str, parquet: str) -> Non
 
 
 class Nearest(imported("coffea.processor").ProcessorABC):  # type: ignore[misc]
-    """How near muons are to what was generated."""
+    """Compute the distances between muons and the nearest generated particles."""
 
     schema = nanoevents.NanoAODSchema
 

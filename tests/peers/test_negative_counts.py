@@ -18,7 +18,7 @@ from branchline.errors import BadFileError
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A tree of one branch, not compressed: its numbers can be found in the bytes."""
+    """Write an uncompressed tree with one branch. The tests search for its numbers in the bytes of the file."""
     path = tmp_path / "a.root"
     with uproot.recreate(path, compression=None) as file:
         file.mktree("t", {"x": "f8"}).extend({"x": np.arange(1234.0)})
@@ -32,7 +32,7 @@ def replace(path: Path, before: bytes, after: bytes) -> None:
 
 
 def basket_of(path: Path) -> tuple[int, int]:
-    """The place and the size of the basket."""
+    """Return the offset and the size of the basket."""
     with uproot.open(path) as file:
         branch = file["t"]["x"]
         return int(branch.member("fBasketSeek")[0]), int(branch.member("fBasketBytes")[0])
@@ -41,7 +41,7 @@ def basket_of(path: Path) -> tuple[int, int]:
 @pytest.mark.parametrize("wrong", ["place", "size"])
 def test_a_basket_at_a_place_or_of_a_size_below_zero_is_damage(path: Path, wrong: str) -> None:
     seek, size = basket_of(path)
-    # A byte that is 1 is before each array of the tree's record.
+    # A byte 1 precedes each array in the tree's record.
     if wrong == "place":
         replace(path, b"\x01" + struct.pack(">q", seek), b"\x01" + struct.pack(">q", -5))
     else:
@@ -54,7 +54,7 @@ def test_a_basket_at_a_place_or_of_a_size_below_zero_is_damage(path: Path, wrong
 def test_a_member_that_is_an_array_of_fewer_than_no_elements_is_damage(path: Path) -> None:
     content = bytearray(path.read_bytes())
     title = content.index(b"\x0afFillColor") + 11
-    # Behind the title are the type, the size and the length of the array.
+    # The title is followed by the type, the size and the length of the array.
     length = title + 1 + content[title] + 8
     assert content[length : length + 4] == struct.pack(">i", 0)
     content[length : length + 4] = struct.pack(">i", -7)
@@ -64,7 +64,7 @@ def test_a_member_that_is_an_array_of_fewer_than_no_elements_is_damage(path: Pat
 
 
 def test_an_entry_before_the_data_of_a_basket_in_its_trees_record_is_damage(root: Any, tmp_path: Path) -> None:
-    """ROOT keeps baskets in the record of a tree that is saved before they are full."""
+    """ROOT embeds baskets that are not full in the record of the tree."""
     file = root.TFile(str(tmp_path / "going.root"), "RECREATE", "", 0)
     tree = root.TTree("t", "t")
     count, numbers = array("i", [0]), array("f", [0.5] * 3)

@@ -1,4 +1,4 @@
-"""Variants of RNTuples whose elements are stored in another order than they are used, as ROOT never writes them."""
+"""Variants in RNTuples that refer to their elements in another order than the stored one, which ROOT never does."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ std::vector<std::string> read(const char *path) {
 }
 }
 """
-# Index and tag of each entry as ROOT writes them, the same values in another order, and with elements that none has.
+# Index and tag of each entry: as ROOT writes them, for the same values in another order, and with unused elements.
 WRITTEN = [(0, 1), (0, 2), (1, 1), (0, 3), (1, 2), (2, 1), (1, 3), (2, 2), (2, 3)]
 CHANGED = [(2, 1), (1, 2), (0, 1), (2, 3), (2, 2), (1, 1), (0, 3), (0, 2), (1, 3)]
 LEFT_OUT = [(2, 1), (1, 2), (0, 1), (2, 3), (2, 2), (0, 0), (0, 3), (0, 0), (0, 0)]
 
 
 def plain(values: list[Any]) -> list[str]:
-    """Our values as the texts that ROOT's reader above makes of them."""
+    """Convert Branchline's values to the strings that ROOT's reader above returns."""
     as_text = lambda one: "[" + "".join(f"{int(x)} " for x in one) + "]" if isinstance(one, list) else str(one)  # noqa: E731
     return [as_text(value) for value in values if value is not None]
 
@@ -77,7 +77,7 @@ def variants(root: Any) -> Any:
 
 
 def changed(path: Path, switches: list[tuple[int, int]]) -> None:
-    """Replaces the page of indexes and tags."""
+    """Replace the page with the indexes and tags."""
     page = b"".join(struct.pack("<QI", *one) for one in WRITTEN)
     content = path.read_bytes()
     assert content.count(page) == 1
@@ -115,7 +115,8 @@ def test_variants_in_any_order_are_moved_to_new_clusters(variants: Any, tmp_path
 
 @pytest.mark.peer
 def test_variants_of_several_clusters_are_read_as_root_reads_them(variants: Any, tmp_path: Path) -> None:
-    # uproot counts indexes from the start of the file, and has values of the first cluster in all others.
+    # uproot treats indexes as relative to the start of the file, so it reads values of the first cluster in all
+    # clusters.
     path = tmp_path / "variants.root"
     variants.write(str(path), 2)
     expected = [str(one) for one in variants.read(str(path))]

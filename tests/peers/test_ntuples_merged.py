@@ -1,4 +1,4 @@
-"""Merged RNTuples in ROOT and uproot: every field is equal to those of the inputs, also when they are merged again."""
+"""Merged RNTuples have the values of the inputs when ROOT and uproot read them, and can be merged again."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from branchline.writing.merging.convert import convert
 from branchline.writing.merging.merge import merge
 from branchline.writing.merging.skim import skim, slim
 
-# Entries and compression of each input: one has none, and one is not compressed, so that its pages are encoded in
-# another way.
+# Number of entries and compression setting of each input. One input is empty. One is uncompressed, so that its pages
+# have a different encoding.
 INPUTS = ((700, 505), (0, 404), (1, 0), (1300, 207))
 ORDERS = ("entry", "branch", "offset")
 FIELDS = {
@@ -174,7 +174,7 @@ def test_a_tree_and_an_rntuple_of_one_name_are_not_merged(root: Any, inputs: lis
 
 
 def test_a_damaged_page_is_told_by_its_field(inputs: list[str], tmp_path: Path) -> None:
-    """Bytes of header, pages and lists are turned: a merge gives what the input holds, or an error."""
+    """After random bytes were changed, a merge either copies the values of the input or raises an error."""
     whole = Path(inputs[2]).read_bytes()
     expected = ak.to_list(arrays([inputs[2]]))
     refused = 0

@@ -1,4 +1,4 @@
-"""RNTuples that ROOT writes from a seed, in all types and encodings that it has, read as ROOT reads them."""
+"""Branchline reads the same values as ROOT from random RNTuples with all types and encodings that ROOT supports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = (2, 6)
 
 
 def differing(tree: Any, peers: Any, written: Written) -> Iterator[str]:
-    """Fields that differ, with the first entries that do."""
+    """Yield the fields that differ from ROOT, each with its first different entries."""
     for field in written.names:
         ours = wanted_order(field, plain(tree[field].array().to_list()))
         roots = wanted_order(field, by_root(peers, written.path, field))
@@ -127,8 +127,8 @@ def test_what_is_kept_of_entries_and_fields_root_reads_as_before(
 
 
 def as_converted(value: Any, converted: Any) -> bool:
-    """Whether a value is what was converted: a record that is missing is one whose members are all missing then, and
-    other values that are not plain are lists of one, or of none.
+    """Return whether ``converted`` is the expected conversion of ``value``. A missing record becomes a record whose
+    members are all missing. Any other optional value becomes a list with one or no element.
     """
     if value is None and isinstance(converted, dict):
         return all(as_converted(None, one) for one in converted.values())
@@ -147,7 +147,7 @@ def as_converted(value: Any, converted: Any) -> bool:
 def test_converted_fields_have_the_same_values(files: list[Written], tmp_path: Path) -> None:
     for written in files[:3]:
         tree = branchline.open(written.path)["ntuple"]
-        # Objects of several classes have no class in common.
+        # Objects of several classes have no common class.
         drop = [name for name in written.names if "streamed" in name]
         convert(written.path, tmp_path / "ntuple.root", to="rntuple", cluster_entries=37, drop=drop, force=True)
         convert(written.path, tmp_path / "ntuple.parquet", force=True)
@@ -159,7 +159,7 @@ def test_converted_fields_have_the_same_values(files: list[Written], tmp_path: P
                 continue
             expected = plain(tree[field].array().to_list())
             assert as_converted(expected, plain(ours[field].array().to_list())), f"{written.label}: {field}"
-            if "variant" not in field:  # uproot has its own ideas of those that are missing
+            if "variant" not in field:  # uproot represents missing variants differently
                 by_uproot = plain(uproots["ntuple"][field].array().to_list())
                 assert as_converted(expected, by_uproot), f"{written.label}: {field}"
 

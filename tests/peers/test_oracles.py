@@ -1,4 +1,4 @@
-"""Branch by branch equality with the oracles: what uproot and ROOT read from some 280 files of the field."""
+"""All branches of about 280 real files equal their oracles: digests of the values that uproot and ROOT read."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from tests.sampled import long_but
 
 pytestmark = pytest.mark.slow
 
-# Branches of TTrees and fields of RNTuples that match today, the adjusted ones among them. Raised whenever more are
-# read, so that none is lost unnoticed.
+# Minimum numbers of TTree branches and RNTuple fields that match their oracles, including adjusted ones. Raise a number
+# once more branches can be read, so that later losses are noticed.
 SOME, EVERY = "TTree of every fourth file", 4
 MATCHES_MIN = {"TTree": 30_997, SOME: 8_848, "RNTuple": 5_475}
-# Of these the ones that are adjusted.
+# Maximum numbers of matches that need an adjustment.
 ADJUSTED_MAX = {"TTree": 59, SOME: 59, "RNTuple": 0}
 SHOWN_MAX = 40
 
 
 def objects_of(oracles: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
-    """The trees of one kind by file."""
+    """Return the trees of one kind, by file."""
     files = {
         name: {path: tree for path, tree in file["objects"].items() if tree["kind"] == kind}
         for name, file in oracles["files"].items()
@@ -49,7 +49,7 @@ def objects_of(oracles: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
 
 
 def crashed(name: str, trees: dict[str, Any]) -> list[Verdict]:
-    """The verdicts on a file whose reading took the process down."""
+    """Return the verdicts on a file whose reading crashed the process."""
     return [
         Verdict(name, path, branch, tree["kind"], oracle["status"], "", "", FAILED, "the process died while reading it")
         for path, tree in trees.items()
@@ -58,7 +58,9 @@ def crashed(name: str, trees: dict[str, Any]) -> list[Verdict]:
 
 
 def results(futures: dict[str, Future[list[Verdict]]], files: dict[str, Any], folder: Path) -> list[Verdict]:
-    """All verdicts. Where a process died, the files left over are read one by one to find out whose fault it was."""
+    """Return all verdicts. After a crash, the remaining files are read in one process each, to find the file that
+    caused it.
+    """
     verdicts, left = [], []
     for name, future in futures.items():
         try:
@@ -77,14 +79,14 @@ def results(futures: dict[str, Future[list[Verdict]]], files: dict[str, Any], fo
 
 @pytest.fixture(scope="module", params=long_but(MATCHES_MIN, [SOME, "RNTuple"]))
 def which(request: pytest.FixtureRequest) -> str:
-    """A kind of trees: all of them, or those of some files."""
+    """Return a kind of trees, in all files or in a sample of files."""
     name: str = request.param
     return name
 
 
 @pytest.fixture(scope="module")
 def verdicts(shared: Path, which: str) -> list[Verdict]:
-    """What became of every branch with an oracle."""
+    """Return the verdicts on all branches that have an oracle."""
     files = objects_of(json.loads((shared / "oracles.json").read_text()), "RNTuple" if which == "RNTuple" else "TTree")
     if which == SOME:
         files = {name: files[name] for name in sorted(files)[::EVERY]}
@@ -96,14 +98,15 @@ def verdicts(shared: Path, which: str) -> list[Verdict]:
 
 
 def shown(verdicts: list[Verdict]) -> str:
-    """The first verdicts in words."""
+    """Describe the first verdicts."""
     lines = [f"{v.place} ({v.type or 'unknown type'}, {v.form}): {v.message}" for v in verdicts[:SHOWN_MAX]]
     return "\n".join([*lines, *([f"... and {len(verdicts) - SHOWN_MAX} more"] if len(verdicts) > SHOWN_MAX else [])])
 
 
 def differences_from_uproot(verdicts: list[Verdict]) -> str:
-    """Where ROOT could not decide: counts of split collections, for which uproot has a record of all members, in one
-    line, and the others by name."""
+    """Describe the differences from uproot for which there is no value of ROOT. Counts of split collections, where
+    uproot returns a record of all members, are summarized in one line. All other branches are listed by name.
+    """
     differing = [v for v in verdicts if v.outcome == DIFFERS and v.status not in DECIDING]
     counts = [v for v in differing if v.message.startswith("form i4, expected {")]
     others = [v for v in differing if v not in counts]

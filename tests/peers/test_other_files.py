@@ -63,7 +63,7 @@ def test_baskets_in_a_file_beside_are_read(folder: Path) -> None:
 
 @pytest.mark.peer
 def test_only_the_folder_of_the_file_is_looked_in(folder: Path, tmp_path: Path) -> None:
-    # The name in it still says the first folder, where the other file is.
+    # The stored name of the other file still refers to the original folder, which contains that file.
     shutil.copy(folder / "main.root", tmp_path)
     tree = branchline.open(tmp_path / "main.root")["events"]
     with pytest.raises(branchline.StorageError, match=r"in another file, .*other\.root") as caught:
@@ -105,7 +105,9 @@ class Other:
 
 @pytest.mark.peer
 def test_results_of_baskets_in_a_file_beside_are_not_kept(folder: Path, tmp_path: Path) -> None:
-    """The keys of results describe the files of the dataset alone."""
+    """The keys of cached results only depend on the files of the dataset, so results that depend on other files are not
+    cached.
+    """
     data, wagons = tmp_path / "data", tmp_path / "wagons.py"
     shutil.copytree(folder, data)
     wagons.write_text(WAGON)

@@ -12,7 +12,9 @@ import branchline
 
 
 def read_by_root(root: Any, path: Path, capfd: pytest.CaptureFixture[str]) -> dict[str, int]:
-    """Entries of the trees, RNTuples and histograms of a file, which ROOT opens without a remark."""
+    """Return the number of entries of each histogram, and the sum of `x` in each tree and RNTuple. Fails if ROOT
+    recovers the file or prints a message.
+    """
     file = root.TFile.Open(str(path))
     found: dict[str, int] = {}
 
@@ -71,7 +73,7 @@ def test_root_continues_a_file_that_was_published(root: Any, tmp_path: Path, cap
 
 @pytest.mark.peer
 def test_a_file_of_root_describes_each_class_once(root: Any, tmp_path: Path) -> None:
-    """The bits of a streamer info that ROOT has read from a file differ from those that it writes first."""
+    """After ROOT has read a streamer info from a file, its bits differ from the bits that ROOT wrote first."""
     path = tmp_path / "a.root"
     with branchline.recreate(path) as written:
         written["note"] = "text"

@@ -61,7 +61,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def by_root(root: Any, path: Path) -> list[dict[str, Any]]:
-    """All entries as ROOT prints them."""
+    """Return all entries, parsed from the text that ROOT prints."""
     if not hasattr(root, "peers") or not hasattr(root.peers, "printedEntries"):
         root.gInterpreter.Declare(PRINTED)
     text = bytes.fromhex(str(root.peers.printedEntries(str(path), "t"))).decode()
@@ -81,7 +81,7 @@ def check(root: Any, path: Path, arrays: dict[str, Any]) -> None:
 
 
 def printed(value: Any) -> Any:
-    """A value as ROOT prints it: members of tuples with the names of their fields."""
+    """Convert a value to the form that ROOT prints: the members of a tuple have the names of their fields."""
     if isinstance(value, tuple):
         return {f"_{place}": printed(one) for place, one in enumerate(value)}
     if isinstance(value, dict):
@@ -174,8 +174,8 @@ def test_paths_that_make_the_same_class_name_get_different_classes(tmp_path: Pat
 
 
 def test_variants_of_records_are_refused_by_name(tmp_path: Path) -> None:
-    # ROOT ends with a segmentation fault on a std::variant of a class without a dictionary, and cannot open an RNTuple
-    # with a variant that names no type.
+    # ROOT crashes on a std::variant of a class without a dictionary, and cannot open an RNTuple with a variant field
+    # whose type name is empty.
     values = ak.concatenate([ARRAYS["arrays"], ak.Array(["one", "two"])])
     with (
         pytest.raises(branchline.UnsupportedBranchError, match="v: a field cannot store variants of records"),

@@ -1,4 +1,4 @@
-"""Trees whose baskets are rewritten, compared with ROOT and uproot: every value is the one of the inputs."""
+"""Trees with rewritten baskets have the values of the inputs when ROOT and uproot read them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from branchline.writing.merging.skim import skim, slim
 from branchline.writing.merging.verify import verify
 
 ENTRIES = (700, 0, 1, 1300)
-#: Codecs as they are asked for, with what ROOT calls them.
+#: Codecs, and the compression settings by which ROOT calls them.
 CODECS = {"zstd:5": 505, "zlib:1": 101, "lz4:4": 404, "lzma:1": 201, "none": 0}
 
 WRITER = """
@@ -94,8 +94,9 @@ void branchline_rewriting(const char *path, int number, int entries) {
 
 @pytest.fixture(scope="module")
 def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Files of ROOT with all that entries are made of: numbers, counted arrays, texts, containers, objects that are
-    split, and objects with pointers between them that are not."""
+    """Write files with all kinds of entries: numbers, variable-size arrays, strings, containers, split objects, and
+    unsplit objects with pointers to each other.
+    """
     folder = tmp_path_factory.mktemp("inputs")
     root.gInterpreter.Declare(WRITER)
     paths = [str(folder / f"{number}.root") for number in range(len(ENTRIES))]
@@ -106,12 +107,12 @@ def inputs(root: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def expected(inputs: list[str]) -> Any:
-    """What we read of the inputs, which other tests compare with what ROOT and uproot do."""
+    """Return the values that Branchline reads from the inputs. Other tests compare them with ROOT and uproot."""
     return ak.concatenate([branchline.open(path)["events"].arrays() for path in inputs])
 
 
 def check(root: Any, path: Path, expected: Any) -> None:
-    """Reads every branch with us, with uproot and with ROOT."""
+    """Check the values of every branch, read with Branchline, uproot and ROOT."""
     with branchline.open(path) as file:
         found = file["events"].arrays()
     assert ak.fields(found) == ak.fields(expected)
@@ -182,7 +183,7 @@ def test_every_basket_has_the_codec_that_was_asked_for(inputs: list[str], tmp_pa
 
 
 def codecs_of(path: Path) -> set[bytes]:
-    """With which letters the compressed baskets of the tree "events" begin."""
+    """Return the magic bytes of the compressed baskets of the tree "events"."""
     content, found = path.read_bytes(), set()
     for branch in uproot.open(path)["events"].itervalues():
         for number in range(branch.num_baskets):
@@ -195,7 +196,8 @@ def codecs_of(path: Path) -> set[bytes]:
 
 
 def test_new_baskets_of_files_by_uproot_are_compressed_as_they_were(tmp_path: Path) -> None:
-    # Its branches say that nothing is compressed (TBranch::fCompress is 0), though their baskets are.
+    # The metadata of the branches declare no compression (TBranch::fCompress is 0), although their baskets are
+    # compressed.
     paths = [tmp_path / "one.root", tmp_path / "two.root"]
     for path in paths:
         with uproot.recreate(path, compression=uproot.ZSTD(3)) as file:
@@ -340,7 +342,8 @@ def test_hadd_merges_a_file_with_new_baskets_on(inputs: list[str], expected: Any
         missing(f"there is no {hadd}")
     merged, whole = tmp_path / "merged.root", tmp_path / "whole.root"
     merge(inputs[:2], merged, cluster_events=77, codec="lz4:1")
-    # Where compressions differ hadd reads and writes entries; copying, it would keep the room for texts of the first.
+    # If the compression differs, hadd reads and writes entries. If it copied baskets, it would keep the buffer size of
+    # the first file for strings.
     subprocess.run([hadd, "-ff", "-v", "0", whole, merged, *inputs[2:]], check=True, capture_output=True)
     check(root, whole, expected)
     again = tmp_path / "again.root"

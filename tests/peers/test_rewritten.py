@@ -1,4 +1,4 @@
-"""A sample of `python -m tests.peers.rewritten`: real files merged with themselves, and read by ROOT, uproot and us."""
+"""A sample of `python -m tests.peers.rewritten`: real files are merged with themselves, and read by all readers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAMPLE = [
     ("TreeEventTreeSimple1.root", "baskets"),
     ("uproot-issue-697.root", "skim"),
     ("qualifiedName_v5.root", "slim"),
-    # As Geant4 writes them.
+    # A file written by Geant4.
     ("uproot-issue-250.root", "fast"),
     ("uproot-issue-250.root", "baskets"),
 ]

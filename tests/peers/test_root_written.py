@@ -1,4 +1,4 @@
-"""Files written by ROOT from random seeds: Branchline reads what was put in, which ROOT and uproot confirm."""
+"""Branchline reads the values that ROOT wrote into random files. ROOT and uproot confirm these values."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tests.sampled import long_but
 import branchline
 
 SEEDS = range(6)
-# Bytes in one block of a compressed record; larger baskets have several.
+# Maximum uncompressed size of a compression record. Larger baskets have several records.
 BLOCK_BYTES_MAX = 2**24 - 1
 TWO_GB = 2**31
 
 
 def drawn() -> list[ParameterSet]:
-    """Each codec with each seed; on every change each codec with two seeds of its own."""
+    """Return all pairs of a seed and a codec. A third of the pairs is tested on every change, including every codec."""
     pairs = list(itertools.product(SEEDS, root_files.CODECS))
     return long_but(pairs, [pair for number, pair in enumerate(pairs) if number % 3 == 0])
 
 
 def uproot_reads_it_rightly(name: str, columns: list[Column]) -> bool:
-    """uproot 5.7 fails on Float16_t leaves without a range, on either of Float16_t and Double32_t in a list of leaves,
-    and misreads texts (`/C`) when some are empty.
+    """Return whether uproot reads this branch correctly. uproot 5.7 fails for Float16_t leaves without a range, and for
+    leaf lists with Float16_t or Double32_t. It misreads strings (`/C`) if some of them are empty.
     """
     column = next(c for c in columns if name in c.truths())
     if isinstance(column, LeafListColumn):
@@ -41,7 +41,9 @@ def uproot_reads_it_rightly(name: str, columns: list[Column]) -> bool:
 
 
 def read_by_uproot(path: Path, tree: str, name: str) -> ak.Array | None:
-    """The branch as uproot reads it; None where records are in the old format that uproot does not know."""
+    """Return the values that uproot reads. None for the old format of compression records, which uproot does not
+    support.
+    """
     try:
         return uproot.open(path)[tree][name].array()
     except ValueError as error:
@@ -51,7 +53,7 @@ def read_by_uproot(path: Path, tree: str, name: str) -> ak.Array | None:
 
 
 def check_branches(path: Path, tree_name: str, columns: list[Column]) -> None:
-    """Every branch that the columns stand for, against their values and against uproot."""
+    """Compare every branch of these columns with the values written, and with the values that uproot reads."""
     tree = branchline.open(path)[tree_name]
     wrong = {}
     for name, truth in root_files.truths(columns).items():
@@ -145,7 +147,9 @@ def test_baskets_of_several_blocks(root: Any, tmp_path: Path, codec: str) -> Non
 
 @pytest.mark.peer
 def test_file_beyond_two_gigabytes(root: Any, tmp_path: Path) -> None:
-    """Baskets on both sides of 2 GB, the tree's own record beyond it; the hole between them takes no disk space."""
+    """The file has baskets on both sides of the 2 GB limit, and the tree's record beyond it. The hole in between takes
+    no disk space.
+    """
     rng = np.random.default_rng(2)
     entries = 500
     count = LeafColumn(rng, "n", "I", (), entries)

@@ -1,4 +1,4 @@
-"""Skims of files with several TTrees and RNTuples: one of them is cut, all others are copied."""
+"""Skims of files with several TTrees and RNTuples. Entries of one of them are selected, and all others are copied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEEDS = (1, 2)
 
 
 def write(root: Any, path: Path, seed: int) -> str:
-    """A file with two TTrees, events and runs, and two RNTuples, vectors and lumi."""
+    """Write a file with two TTrees, events and runs, and two RNTuples, vectors and lumi."""
     formats = root.RDF.ESnapshotOutputFormat
     for number, (name, entries) in enumerate(ENTRIES.items()):
         options = root.RDF.RSnapshotOptions()
@@ -65,7 +65,7 @@ def test_an_input_is_not_left_out_when_a_part_of_it_is_in_the_output(
 ) -> None:
     damaged = Path(write(root, tmp_path / "damaged.root", 3))
     content = bytearray(damaged.read_bytes())
-    # The RNTuple comes last: its trees are in new baskets when this page is read.
+    # The RNTuple comes last: the trees of the file are already in new baskets when this page is read.
     content[uproot.open(damaged)["lumi"].page_link_list[0][0].pages[0].locator.offset + 5] ^= 0xFF
     damaged.write_bytes(bytes(content))
     given = [inputs[0], str(damaged), inputs[1]]

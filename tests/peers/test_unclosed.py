@@ -1,4 +1,4 @@
-"""Files that a job left unclosed when it was killed: recovered as ROOT recovers them, with a warning."""
+"""Files left unclosed by a killed job are recovered like in ROOT, with a warning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from branchline import Access, RecoveredFileWarning
 from branchline.tracing.recording import recording
 from branchline.tracing.trace import REQUEST, read_trace
 
-# Killed between two savings: some entries are lost, and a piece of a basket may be left behind.
+# The job is killed between two autosaves: some entries are lost, and part of a basket may remain in the file.
 WRITER = """
 import array, os, signal, sys
 import ROOT
@@ -113,14 +113,14 @@ def test_what_was_saved_is_read_as_root_recovers_it(folder: Path, name: str) -> 
 def test_far_away_a_file_is_recovered_in_few_requests(folder: Path, tmp_path: Path) -> None:
     path = folder / "thrice.root"
     pieces = {}
-    # Small files are read whole at once but in this mode.
+    # In all other access modes, small files are read as a whole with one request.
     for name, access in (("near", Access(mode="plain")), ("far", Access(mode="plain", throttle="latency=1ms"))):
         with recording(tmp_path / f"{name}.parquet", "a test"), pytest.warns(RecoveredFileWarning):
             branchline.open(path, access=access)
         rows = read_trace(tmp_path / f"{name}.parquet").rows_of(REQUEST).to_pylist()
         pieces[name] = sum(row["what"] == "pread64" for row in rows)
     assert path.stat().st_size > 100_000
-    # The end of the file, and all records at once.
+    # One request for the end of the file, and one for all records.
     assert pieces["far"] <= 4 < pieces["near"]
 
 

@@ -1,4 +1,4 @@
-"""Files without any streamer info: what is of ROOT's own classes reads as if they were described."""
+"""In files without streamer infos, objects of ROOT's own classes are read as if the files described them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import branchline
 from branchline.errors import UnsupportedBranchError
 from branchline.writing.merging.merge import merge
 
-# Trees of TTree versions 5 to 20, with TAttLine version 1 and 2.
+# Trees with TTree versions 5 to 20, and with TAttLine versions 1 and 2.
 FILES = [
     "run133.root",
     "uproot-sample-5.23.02-uncompressed.root",
@@ -25,10 +25,11 @@ BIG_FILE_VERSION = 1_000_000
 
 
 def without_infos(path: Path, copy: Path) -> Path:
-    """A copy of a file whose header says that it has no list of streamer infos."""
+    """Copy a file, and change the header of the copy to declare that there is no list of streamer infos."""
     content = bytearray(path.read_bytes())
     seek_size = 8 if struct.unpack(">i", content[4:8])[0] >= BIG_FILE_VERSION else 4
-    # Behind "root", version and begin: end and free space, three sizes, the size of a seek, and the compression.
+    # Fields before the offset: "root", version and begin (12 bytes), end and free space, three sizes, the number of
+    # bytes per offset, and the compression.
     place = 12 + 2 * seek_size + 3 * 4 + 1 + 4
     content[place : place + seek_size + 4] = bytes(seek_size + 4)
     copy.write_bytes(content)
@@ -55,7 +56,7 @@ def test_trees_of_files_without_descriptions_are_read(shared: Path, tmp_path: Pa
 
 @pytest.fixture
 def objects_file(root: Any, tmp_path: Path) -> Path:
-    """A tree with objects of classes that ROOT brings with it, split and whole."""
+    """Write a tree with split and unsplit objects of ROOT's own classes."""
     path = tmp_path / "objects.root"
     file = root.TFile(str(path), "RECREATE")
     tree = root.TTree("tree", "")
@@ -103,7 +104,7 @@ def test_files_without_descriptions_are_merged(root: Any, objects_file: Path, tm
 
 @pytest.fixture
 def canvas_file(root: Any, tmp_path: Path) -> Path:
-    """A canvas with a histogram, and an empty pad."""
+    """Write a canvas with a histogram, and an empty pad."""
     path = tmp_path / "canvas.root"
     root.gROOT.SetBatch(True)
     file = root.TFile(str(path), "RECREATE")

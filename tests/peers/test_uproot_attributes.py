@@ -1,6 +1,4 @@
-"""Every public attribute of uproot's files, directories, trees, branches, RNTuples and objects: ours have it, or the
-page on moving from uproot says what to do instead.
-"""
+"""Branchline has every public attribute of uproot, or the page on moving from uproot names a replacement."""
 
 from __future__ import annotations
 
@@ -17,7 +15,8 @@ from tests.peers.peers import REPOSITORY, imported
 
 import branchline
 
-#: How uproot's models read themselves and the storage, which no page of its documentation tells users to call.
+#: Attributes with which uproot's models read themselves or the storage. uproot's documentation does not tell users to
+#: call them.
 MACHINERY = frozenset(
     {
         *(
@@ -49,7 +48,7 @@ MACHINERY_PATTERNS = ("hook_*", "gpu_*")
 
 @pytest.fixture(scope="module")
 def instead() -> list[str]:
-    """The names, and patterns of names, in the table of the page."""
+    """Return the names and name patterns in the table on that page."""
     page = (REPOSITORY / "docs/moving/from-uproot.md").read_text()
     rows = re.findall(r"^\|([^|]*)\|[^|]*\|$", page.partition("## Differences in behaviour")[2], re.MULTILINE)
     return [name for row in rows for name in re.findall(r"`([\w.*]+)`", row)]
@@ -81,7 +80,7 @@ def has(one: Any, name: str) -> bool:
     except AttributeError:
         return False
     except branchline.BranchlineError:
-        return True  # it is there, and refuses this object
+        return True  # the attribute exists but does not support this object
     return True
 
 

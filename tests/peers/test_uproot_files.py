@@ -1,4 +1,4 @@
-"""Files that uproot wrote: by version 3, and by version 5 objects of PyROOT, whose classes it does not describe."""
+"""Files of uproot 3, and PyROOT objects written by uproot 5, which does not write streamer infos for their classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.peers.root_classes import FOLDER
 import branchline
 from branchline.writing.merging.merge import merge
 
-# Written by uproot3 3.14.4: a tree with two baskets for each branch, a histogram and a text, compressed by LZMA.
+# Written by uproot3 3.14.4: a tree with two baskets per branch, a histogram and a string, compressed with LZMA.
 UPROOT3 = Path(__file__).parent / "files/uproot3.root"
 
 
@@ -44,7 +44,7 @@ def test_files_of_uproot_3_are_merged(root: Any, tmp_path: Path) -> None:
 
 
 def objects_of_pyroot(root: Any) -> dict[str, Any]:
-    """Objects of ROOT's own classes, with contents that differ from those of a new object."""
+    """Return objects of ROOT's own classes. Their contents differ from the contents of a new object."""
     objects = {
         "histogram": root.TH1F("histogram", "title", 10, 0, 1),
         "plane": root.TH2D("plane", "", 5, 0, 1, 4, 0, 2),
@@ -81,7 +81,7 @@ def pyroot_file(root: Any, tmp_path: Path) -> Path:
 
 
 def check_objects(file: Any, times: int = 1) -> None:
-    """The values of the objects above; those that add up were added so many times."""
+    """Check the values of these objects. Values that merging adds must be multiplied by ``times``."""
     histogram = file["histogram"]
     np.testing.assert_allclose(histogram.values(), [0, 0.2, 0, 1.4, 0, 0, 0, 0, 0, 0] * np.array(times), rtol=1e-6)
     assert file["plane"].values().sum() == 3 * times
@@ -114,7 +114,7 @@ def test_objects_of_pyroot_that_uproot_wrote_are_merged(root: Any, pyroot_file: 
 
 @pytest.mark.peer
 def test_the_table_of_classes_is_that_of_the_installed_root(root: Any) -> None:
-    # In a process of its own: what ROOT says of a class may depend on the files that it has read.
+    # Use a new process, because ROOT's description of a class may depend on the files that the process has read.
     code = "from tests.peers.root_classes import *; print(text(current(import_root())), end='')"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=280, check=True)
     assert (FOLDER / "current.txt").read_text() == ended.stdout

@@ -1,4 +1,4 @@
-"""Calls of uproot's reading interface, beside uproot on the same files."""
+"""Calls of uproot's reading interface return the same as uproot for the same files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_numpys_objects_are_uproots_lists_and_dicts(shared: Path) -> None:
     path = shared / "root/uproot-stl_containers.root"
     theirs, ours = imported("uproot").open(path)["tree"], branchline.open(path)["tree"]
     for name in ours.keys(filter_name=["vector_vector*", "vector_string", "map_*"]):
-        if "_set_" in name:  # a list here
+        if "_set_" in name:  # a set is a list in Branchline
             continue
         expected = [one.tolist() for one in theirs[name].array(library="np")]
         assert [one.tolist() for one in ours[name].array(library="np")] == expected
@@ -129,7 +129,7 @@ def test_the_squared_weights_of_a_histogram_are_those_of_its_cells(root: Any, tm
     ours, theirs = branchline.open(path), imported("uproot").open(path)
     for name in ("plain", "plane", "labelled"):
         found, expected = ours[name].member("fSumw2"), np.asarray(theirs[name].member("fSumw2"))
-        if name == "labelled":  # categories have no underflow, which is not kept
+        if name == "labelled":  # the underflow is dropped, because categories have none
             found, expected = found[1:], expected[1:]
         assert found.tolist() == expected.tolist()
     assert ours["plane"].member("fYaxis") == ours["plane"].axis(1)

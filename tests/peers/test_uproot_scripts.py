@@ -1,4 +1,4 @@
-"""Scripts written for uproot give the same with Branchline when only their import is changed."""
+"""Scripts written for uproot give the same results with Branchline after only their import was changed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 import uproot
 from tests.peers.buffers import differences
 
-# Each script finds `reader`, the module under its import line, `paths`, two files with a tree "events", `folders`, one
-# with trees in directories, and `split`, one with split objects. What it wants to show it leaves in `result`.
+# Each script can use `reader` (the module that it would import), `paths` (two files with a tree "events"), `folders` (a
+# file with trees in directories) and `split` (a file with split objects). It stores its result in `result`.
 SCRIPTS = {
     "keys_and_numbers": """
         with reader.open(paths[0]) as file:
@@ -258,7 +258,7 @@ SCRIPTS = {
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Two files with the same branches, written by uproot."""
+    """Write two files with the same branches, using uproot."""
     folder = tmp_path_factory.mktemp("scripts")
     made = []
     for seed, entries in enumerate([100, 53]):
@@ -287,7 +287,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A file with trees in directories, and two cycles of one of them."""
+    """Write a file with trees in directories, one of them in two cycles."""
     path = tmp_path_factory.mktemp("scripts") / "folders.root"
     with uproot.recreate(path) as file:
         for value in (1, 2):
@@ -300,7 +300,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def split(root: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A file of ROOT with split objects."""
+    """Write a file with split objects, using ROOT."""
     path = tmp_path_factory.mktemp("scripts") / "split.root"
     file = root.TFile.Open(str(path), "RECREATE")
     tree = root.TTree("kinds", "of branches")
@@ -318,7 +318,7 @@ def split(root: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(script: str, reader: Any, **files: Any) -> Any:
-    """What the script leaves in `result`."""
+    """Run a script and return its `result`."""
     lines = script.splitlines()
     names: dict[str, Any] = {"reader": reader, "np": np, "ak": ak, **files}
     exec("\n".join(line.removeprefix(" " * 8) for line in lines), names)
@@ -326,7 +326,7 @@ def run(script: str, reader: Any, **files: Any) -> Any:
 
 
 def assert_same(got: Any, wanted: Any) -> None:
-    """Equal values of equal types, arrays bit by bit."""
+    """Check that values and types are equal. Arrays are compared bit by bit."""
     if isinstance(wanted, ak.Array):
         assert differences(got, wanted) == []
     elif isinstance(wanted, np.ndarray):

@@ -1,4 +1,4 @@
-"""ROOT's vectors behave as vectors: what ROOT's own methods say of each, arrays of them say, too."""
+"""Arrays of ROOT's vector classes behave as vectors and return the same values as ROOT's own methods."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def dimensions_of(class_name: str) -> int:
 
 
 def filled(root: Any, class_name: str, rng: Random) -> Any:
-    """A vector of random coordinates."""
+    """Return a vector with random coordinates."""
     x, y, z = (rng.uniform(-5, 5) for _ in range(3))
     if class_name == "TLorentzVector":
         return root.TLorentzVector(x, y, z, 20)
@@ -64,7 +64,7 @@ def filled(root: Any, class_name: str, rng: Random) -> Any:
 
 @pytest.fixture(scope="module")
 def written(root: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, list[dict[str, float]]]]:
-    """A tree with a branch of each class, and what ROOT says of each vector."""
+    """Write a tree with a branch of each class, and return it with the values of ROOT's methods for each vector."""
     rng = Random(SEED)
     path: Path = tmp_path_factory.mktemp("vectors") / "vectors.root"
     file = root.TFile.Open(str(path), "RECREATE")

@@ -1,4 +1,4 @@
-"""What Branchline writes from Python is read by ROOT, uproot and hadd, value by value and member by member."""
+"""ROOT, uproot and hadd read objects that Branchline writes from Python, value by value and member by member."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUMBERS = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"]
 
 @pytest.fixture(autouse=True)
 def objects_of_python(root: Any) -> Iterator[None]:
-    """Histograms belong to Python, not to the file that is open."""
+    """Make Python the owner of new histograms, instead of the open file."""
     before = root.TH1.AddDirectoryStatus()
     root.TH1.AddDirectory(False)
     yield
@@ -35,7 +35,7 @@ def objects_of_python(root: Any) -> Iterator[None]:
 
 
 def columns() -> dict[str, Any]:
-    """A column of every kind."""
+    """Return a column of every kind."""
     rng = np.random.default_rng(7)
     counts = rng.integers(0, 4, COUNT)
 
@@ -57,7 +57,7 @@ def columns() -> dict[str, Any]:
 
 
 def flat(columns: dict[str, Any]) -> dict[str, Any]:
-    """The branches of a TTree."""
+    """Return the columns as branches of a TTree."""
     made: dict[str, Any] = {}
     for name, values in columns.items():
         if fields := getattr(values, "fields", []):
@@ -68,7 +68,7 @@ def flat(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_list(value: Any) -> Any:
-    """A value of PyROOT as Python has it."""
+    """Convert a PyROOT value to Python values."""
     if hasattr(value, "c_str") or isinstance(value, str | bytes):
         return str(value)
     if hasattr(value, "__len__"):
@@ -96,7 +96,7 @@ def test_trees_are_read_by_root_and_uproot(root: Any, tmp_path: Path, codec: str
     for name, values in wanted.items():
         twice = ak.concatenate([ak.Array(values)] * 2).to_list()
         assert theirs[name].to_list() == twice, name
-    # PyROOT shows the buffer of a TLeafC.
+    # Use a formula, because PyROOT returns the whole buffer of a TLeafC.
     text = root.TTreeFormula("text", "text", tree)
     for entry, event in enumerate(tree):
         if entry % 97:
@@ -131,7 +131,7 @@ def branchline_code(codec: str | None) -> int:
 def test_pages_and_baskets_that_are_not_copied_are_read_by_root_and_uproot(
     root: Any, tmp_path: Path, kind: str, codec: str | None
 ) -> None:
-    """Some pieces are larger than pages, some are not; the last part of a page is given with each."""
+    """Some pieces are larger than a page, some are smaller, and each ends within a page."""
     path, count = tmp_path / "a.root", 300_000
     lengths = np.random.default_rng(8).integers(0, 4, count)
     given = {"x": np.arange(count, dtype="f8"), "l": ak.unflatten(np.arange(lengths.sum(), dtype="f4"), lengths)}
@@ -150,7 +150,9 @@ def test_pages_and_baskets_that_are_not_copied_are_read_by_root_and_uproot(
 
 @pytest.mark.parametrize("codec", ["zstd:5", None])
 def test_lists_of_the_same_lengths_have_their_ends_in_common(root: Any, tmp_path: Path, codec: str | None) -> None:
-    """Where they are given together, at once and in small pieces; ROOT's own files share such pages, too."""
+    """Lists that are written in the same call share the pages with their ends, whatever the size of the piece. ROOT's
+    own files share such pages, too.
+    """
     count = 300_000
     lengths = np.random.default_rng(8).integers(0, 4, count)
     lists = {name: ak.unflatten(np.arange(lengths.sum(), dtype="f4"), lengths) for name in "abc"}
@@ -169,7 +171,7 @@ def test_lists_of_the_same_lengths_have_their_ends_in_common(root: Any, tmp_path
             total = float(ak.sum(ak.values_astype(given[name] + number, "f8")))
             assert frame.Sum(name).GetValue() == pytest.approx(total, rel=1e-4)
     if codec is None:
-        # Ends have 8 bytes.
+        # Each list end takes 8 bytes.
         assert sizes["abc"] - sizes["a"] < 2 * 4 * int(lengths.sum()) + 8 * count
 
 
@@ -232,7 +234,7 @@ def labelled(root: Any) -> Any:
 
 def decorated(root: Any) -> Any:
     histogram = filled(root.TH1F("h", "of a test;x [m];events", 10, 0.0, 8.0), 1, weights=True)
-    # Other tests of this process may have removed ROOT's own functions.
+    # Other tests in this process may have removed ROOT's predefined functions.
     root.TF1.InitStandardFunctions()
     assert int(histogram.Fit("gaus", "Q0")) == 0
     histogram.SetLineColor(4)
@@ -272,7 +274,7 @@ def graph(root: Any) -> Any:
 
 
 def expected_warning(is_expected: bool) -> Any:
-    """What takes the warning of a histogram that could not be copied."""
+    """Return a context that expects the warning about a histogram that could not be copied, or no warning."""
     return pytest.warns(branchline.BranchlineWarning, match="bins alone") if is_expected else nullcontext()
 
 
@@ -305,7 +307,7 @@ def test_what_was_read_is_written_the_same_in_every_member(root: Any, tmp_path: 
     is_moved = name == "TH1F" and target == "other"
     with branchline.recreate(output) as written, expected_warning(is_moved):
         written[target] = branchline.open(path)["h"]
-    if is_moved:  # a fitted function may refer to places, and the longer key moves it
+    if is_moved:  # a longer key moves the fitted function, which may contain references
         return
     opened = root.TFile.Open(str(output))
     before = root.TFile.Open(str(path))
@@ -313,13 +315,15 @@ def test_what_was_read_is_written_the_same_in_every_member(root: Any, tmp_path: 
     got = opened.Get(target)
     assert got.ClassName() == theirs.ClassName() == name.strip()
     json = [str(root.TBufferJSON.ToJSON(one)) for one in (theirs, got)]
-    # As TFile::WriteObject does, a copy may keep the name that it had as its own.
+    # Like with TFile::WriteObject, the object itself may keep its name.
     own = re.compile(r'"fName" : "(h|other)"')
     assert own.sub("", json[0], count=1) == own.sub("", json[1], count=1)
 
 
 def noted(root: Any) -> Any:
-    """A histogram with labels, a note, colours and a range, but no fitted function, which could not be moved."""
+    """Return a histogram with labels, a note, colors and a display range. It has no fitted function, because such an
+    object cannot be moved.
+    """
     histogram = labelled(root)
     histogram.Sumw2()
     histogram.SetLineColor(4)
@@ -378,7 +382,7 @@ def test_a_renamed_histogram_has_the_name_of_its_key(root: Any, tmp_path: Path) 
         file.WriteObject(made, made.GetName())
     file.Close()
     source = branchline.open(path)
-    names = [name for name in source.keys(cycle=False) if name != "TH1F"]  # a fitted function is not moved
+    names = [name for name in source.keys(cycle=False) if name != "TH1F"]  # its fitted function cannot be moved
     with branchline.recreate(output) as written:
         for name in names:
             written[f"new_{name}"] = source[name]
@@ -444,7 +448,7 @@ def test_a_changed_histogram_has_new_sums(root: Any, tmp_path: Path) -> None:
     file.WriteObject(decorated(root), "h")
     file.Close()
     read = branchline.open(path)["h"]
-    # A fitted function cannot be moved.
+    # An object with a fitted function cannot be moved.
     with branchline.recreate(output) as written, expected_warning(True):
         written["twice"] = read * 2
         written["part"] = hist.Hist(read)
@@ -493,7 +497,7 @@ def test_files_of_others_are_updated(root: Any, tmp_path: Path, writer: str) -> 
         file["d/e/h"] = np.histogram([1], bins=2)
         file["top"] = "text"
     opened = root.TFile.Open(str(path))
-    if writer == "root":  # ROOT 6.40 stops with a signal when it reads a tree of uproot's, also without an update
+    if writer == "root":  # ROOT 6.40 crashes when it reads a tree of uproot, even without an update
         assert opened.Get("d/tree").GetEntries() == 10
     assert opened.Get("d/new").GetEntries() == 5
     assert opened.Get("d/h").GetEntries() > 0

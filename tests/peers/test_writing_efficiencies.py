@@ -1,4 +1,4 @@
-"""Efficiencies, profiles and histograms over many axes of Python's values are those that ROOT makes of them."""
+"""Efficiencies, profiles and multidimensional histograms written from Python equal the objects that ROOT creates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EDGES = [np.array([0.0, 0.5, 2.0, 5.0]), np.array([-1.0, 0.0, 1.0]), np.array([0
 
 @pytest.fixture(autouse=True)
 def objects_of_python(root: Any) -> Iterator[None]:
-    """Histograms belong to Python, not to the file that is open."""
+    """Make Python the owner of new histograms, instead of the open file."""
     before = root.TH1.AddDirectoryStatus()
     root.TH1.AddDirectory(False)
     yield
@@ -32,7 +32,7 @@ def objects_of_python(root: Any) -> Iterator[None]:
 
 
 def counted(dimensions: int, weighted: bool, seed: int = 3) -> tuple[Any, Any]:
-    """Those that passed, and all."""
+    """Return a histogram of the passed values and a histogram of all values."""
     axes = [hist.axis.Variable(edges, name=name) for edges, name in zip(EDGES[:dimensions], "xyz", strict=False)]
     storage = hist.storage.Weight() if weighted else hist.storage.Double()
     passed, total = hist.Hist(*axes, storage=storage), hist.Hist(*axes, storage=storage)
@@ -64,7 +64,8 @@ def test_efficiencies_of_counts(root: Any, tmp_path: Path, dimensions: int, stat
     assert bool(theirs.UsesBayesianStat()) == (statistics in BAYESIAN)
     assert theirs.GetDimension() == dimensions
     assert not theirs.UsesWeights()
-    # What computes the intervals is not stored: ROOT takes Clopper-Pearson's until it is told again.
+    # The function that computes the intervals is not stored. ROOT uses Clopper-Pearson intervals until the option is
+    # set again.
     theirs.SetStatisticOption(theirs.GetStatisticOption())
     got = branchline.open(path)["folder/e"]
     assert_equal_efficiency(got, theirs)
@@ -125,7 +126,8 @@ def test_histograms_over_many_axes(root: Any, tmp_path: Path, weighted: bool) ->
     assert bool(theirs.GetCalculateErrors()) == weighted
     values, variances = made.values(flow=True), made.variances(flow=True)
     for cell, place in enumerate(itertools.product(*map(range, values.shape))):
-        # Of ROOT's calls those that take no pointer, which Python's 0 would be.
+        # Use only ROOT functions without an overload for pointers, because PyROOT may convert the Python number 0 to a
+        # null pointer.
         assert theirs.GetArray().AtAsDouble(cell) == values[place]
         assert np.isclose(theirs.GetBinError2(cell), variances[place], rtol=1e-12)
     assert file.Get("numpy").GetNdimensions() == 4

@@ -1,4 +1,4 @@
-"""Objects of uproot and PyROOT that Branchline writes: ROOT and uproot read them."""
+"""ROOT and uproot read objects of uproot and PyROOT that Branchline has written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POINTS = {"x": np.array([1.0, 2.0]), "y": np.array([3.0, 4.0])}
 
 @pytest.fixture
 def by_uproot(tmp_path: Path) -> dict[str, Any]:
-    """Objects that uproot read or made."""
+    """Return objects that uproot has read or created."""
     path = tmp_path / "uproot.root"
     with uproot.recreate(path) as file:
         file["h1"] = hist.Hist.new.Reg(3, 0, 3).Weight().fill([1, 2])
@@ -43,7 +43,7 @@ def test_root_reads_objects_of_uproot(root: Any, tmp_path: Path, by_uproot: dict
     with branchline.recreate(path) as file:
         for name, value in by_uproot.items():
             file[f"d/{name}"] = value
-        # The same classes, in other versions.
+        # Objects of the same classes in other versions.
         file["ours"] = branchline.as_TGraph(POINTS, title="ours")
         file["counts"] = np.histogram([1, 2, 2])
     opened = root.TFile.Open(str(path))
