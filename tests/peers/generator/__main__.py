@@ -1,4 +1,4 @@
-"""Random files written by ROOT and read by Branchline, or the other way round, with every value compared.
+"""Write random files with ROOT, read them with Branchline, or the reverse, and compare every value.
 
 Run it as ``python -m tests.peers.generator``, with these environment variables:
 
@@ -21,7 +21,7 @@ from tests.peers.generator.formats import CASES_PER_FAMILY, FORMATS
 from tests.peers.generator.run import Draw, run
 
 CASES = 200
-# Seeds that are easily typed again.
+# Maximum random seed. Small seeds are easy to type.
 SEED_MAX = 1_000_000
 
 

@@ -1,4 +1,4 @@
-"""What may happen to a file after its tree was filled: closed, copied, merged, kept in memory or continued."""
+"""What happens to a file after its tree was filled: it is closed, copied, merged, kept in memory or continued."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from tests.peers.generator.layouts import Layout
 
-# How many times the entries are in the file afterwards.
+# A function that changes the file, and returns how many times the file then contains the entries.
 Aftermath = Callable[[Any, Path, Layout], int]
 
 
 def closed(root: Any, path: Path, layout: Layout) -> int:
-    """Nothing more."""
+    """Leave the closed file unchanged."""
     return 1
 
 
 def merged(root: Any, path: Path, layout: Layout) -> int:
-    """Merged with itself, baskets as they are."""
+    """Merge the file with itself, copying the baskets."""
     before = path.rename(path.with_suffix(".before.root"))
     merger = root.TFileMerger(False)
     merger.OutputFile(str(path), "RECREATE", layout.compression)
@@ -30,7 +30,7 @@ def merged(root: Any, path: Path, layout: Layout) -> int:
 
 
 def cloned(root: Any, path: Path, layout: Layout, option: str = "") -> int:
-    """Copied entry by entry with another codec, or basket by basket in another order."""
+    """Copy the tree entry by entry with another codec, or basket by basket in another order."""
     before = path.rename(path.with_suffix(".before.root"))
     source = root.TFile.Open(str(before))
     target = root.TFile.Open(str(path), "RECREATE", "", 404 if layout.compression != 404 else 505)
@@ -48,7 +48,7 @@ def fast_cloned(root: Any, path: Path, layout: Layout) -> int:
 
 
 def indexed(root: Any, path: Path, layout: Layout) -> int:
-    """Opened again and given an index, which is stored within the tree; the tree before stays as an older cycle."""
+    """Open the file again and add an index to the tree. The tree without the index remains as an older cycle."""
     file = root.TFile.Open(str(path), "UPDATE")
     file.GetDirectory(layout.folder).cd()
     tree = file.Get(layout.path)
@@ -61,7 +61,7 @@ def indexed(root: Any, path: Path, layout: Layout) -> int:
 
 AFTERMATHS: dict[str, Aftermath] = {
     "closed": closed,
-    # These two are the same to what comes after, but the tree was written otherwise: see `cases.write`.
+    # For the next two, `cases.write` writes the tree differently. Nothing happens to the file afterwards.
     "in memory": closed,
     "saved on the way": closed,
     "merged": merged,

@@ -1,4 +1,4 @@
-"""One case: a tree of random branches, written by ROOT and compared branch by branch with what Branchline reads."""
+"""A case of this format: ROOT writes a tree with random branches, and Branchline's values are compared by branch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CANNOT = "uproot cannot read it"
 
 @dataclass
 class Outcome:
-    """What became of the branches of a case."""
+    """The outcome of a case: the results of its branches."""
 
     seed: int
     layout: str = ""
@@ -38,9 +38,9 @@ class Outcome:
     refused: Counter[str] = field(default_factory=Counter)
     reasons: dict[str, str] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
-    # What ROOT itself does not read as it was put in: nothing to compare with.
+    # Branches for which ROOT does not read the written values, so there are no expected values.
     lost: list[str] = field(default_factory=list)
-    # What was read, and no other reader can say whether rightly.
+    # Branches that were read, but that no other reader can check.
     unchecked: Counter[str] = field(default_factory=Counter)
 
     def add_wrong(self, kind: str, place: str, what: str) -> None:
@@ -52,12 +52,12 @@ class Outcome:
 
 
 def family_name(text: str) -> str:
-    """A C++ type without the family's namespace, so that kinds of many families are counted together."""
+    """Return a C++ type without the family's namespace, so that kinds of many families are counted together."""
     return re.sub(r"\bf\d+::", "", text)
 
 
 def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
-    """Writes and compares the case of a seed."""
+    """Write and compare the case of a seed."""
     rng = Random(seed)
     layout = random_layout(rng, list(AFTERMATHS))
     outcome = Outcome(seed, str(layout))
@@ -68,7 +68,7 @@ def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
     stages.begin(stages.ROOT_WRITES)
     columns = write(root, family, path, columns, leaves, layout, rng, short, outcome)
     times, error = attempt(lambda: AFTERMATHS[layout.aftermath](root, path, layout))
-    if error is not None:  # as of clones with a std::bitset
+    if error is not None:  # for example for a TClonesArray of objects with a std::bitset
         outcome.lost.append(f"ROOT fails when the tree is {layout.aftermath}: {shown_error(error)}")
         return outcome
     stages.begin(stages.ROOT_READS)
@@ -88,7 +88,7 @@ def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
 
 
 def warm_up(root: Any, family: Family, folder: Path) -> None:
-    """Has ROOT compile what every case needs, before the processes of the cases begin."""
+    """Compile the code that all cases need with ROOT, before the processes of the cases are forked."""
     texts = next(kind for kind in family.tops if isinstance(kind, Text))
     for number, aftermath in enumerate(AFTERMATHS):
         rng = Random(number)
@@ -101,7 +101,7 @@ def warm_up(root: Any, family: Family, folder: Path) -> None:
 
 
 def object_columns(rng: Random, family: Family, layout: Layout) -> list[ObjectColumn]:
-    """Some of the family's types as branches, split or not."""
+    """Draw branches of types of the family, split or unsplit."""
     chosen = rng.sample(family.tops, rng.randint(3, 6))
     columns = []
     for i, kind in enumerate(chosen):
@@ -109,14 +109,16 @@ def object_columns(rng: Random, family: Family, layout: Layout) -> list[ObjectCo
         values = [kind.random(rng, limits) for _ in range(layout.entries)]
         name = f"o{i}" + rng.choice(("", ".", "", ".", ".x", ".x.", "/x", "[2]"))
         is_of_pointers = isinstance(kind, Container) and isinstance(kind.of, Pointer)
-        # ROOT loses the branches of classes that are made on the way when it copies a tree.
+        # When ROOT copies a tree, it loses the branches that TBranchSTL has created while the tree was filled.
         may_divide = is_of_pointers and layout.aftermath in ("closed", "indexed", "saved on the way")
         columns.append(ObjectColumn(name, kind, rng.choice((0, 1, 99, SPLIT_POINTERS if may_divide else 99)), values))
     return columns
 
 
 def leaf_columns(rng: Random, layout: Layout) -> list[Column]:
-    """Some columns of numbers, texts and vectors; none without entries, which these cannot do."""
+    """Draw columns of numbers, strings and vectors. Returns no columns for a tree without entries, which these columns
+    do not support.
+    """
     entries = layout.entries
     if entries == 0:
         return []
@@ -124,7 +126,7 @@ def leaf_columns(rng: Random, layout: Layout) -> list[Column]:
     columns = root_files.random_columns(draw, entries)
     first_counted = next(i for i, column in enumerate(columns) if column.name == "n")
     chosen = columns[: rng.randint(1, 4)] + columns[first_counted : first_counted + rng.randint(1, 3)]
-    # ROOT clones both of two branches with one name from the first of them.
+    # If two branches have the same name, ROOT clones the first one twice.
     if rng.random() < 0.2 and layout.aftermath != "cloned":
         chosen += [LeafColumn(draw, "twin", code, (), entries) for code in rng.sample("BSIFDO", 2)]
     return chosen
@@ -141,7 +143,7 @@ def write(
     short: dict[str, list[int]],
     outcome: Outcome,
 ) -> list[ObjectColumn]:
-    """Has ROOT write the tree; returns the columns of which it makes branches."""
+    """Write the tree with ROOT. Returns the columns for which ROOT creates branches."""
     file = root.TFile.Open(str(path), "RECREATE", "", layout.compression)
     directory = file.mkdir(layout.folder) if layout.folder else file
     directory = file.GetDirectory(layout.folder) if layout.folder else file
@@ -180,7 +182,7 @@ def write(
 def trusted(
     root: Any, family: Family, path: Path, columns: list[ObjectColumn], layout: Layout, outcome: Outcome
 ) -> list[ObjectColumn]:
-    """The columns that ROOT itself reads as they were put in; the others are counted as lost by ROOT."""
+    """Return the columns for which ROOT reads the written values. All other columns are counted as lost."""
     file = root.TFile.Open(str(path))
     tree = file.Get(layout.path)
     kept = []
@@ -190,7 +192,7 @@ def trusted(
             tree.ResetBranchAddresses()
             found = f"{column.name} ({column.kind.cpp}): {shown_error(error)}"
         if layout.offset_map and column.counts_short_floats():
-            found = f"ROOT takes short floats of {column.name} for long ones when it makes up where entries begin"
+            found = f"ROOT generates wrong entry offsets for the packed floats of {column.name}"
         if found is None:
             kept.append(column)
         else:
@@ -200,7 +202,7 @@ def trusted(
 
 
 def attempt(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """What a piece of work gives, or how it fails."""
+    """Call a function, and return its result or its exception."""
     try:
         return work(), None
     except BaseException as error:
@@ -214,7 +216,7 @@ def shown_error(error: Exception) -> str:
 
 
 def check_leaves(tree: Any, leaves: list[Column], times: int, outcome: Outcome) -> None:
-    """Branches of leaves against their values, bit by bit."""
+    """Compare branches of leaves with their values, bit by bit."""
     seen: Counter[str] = Counter()
     for own_name, truth in (item for leaf in leaves for item in leaf.truths().items()):
         seen[own_name] += 1
@@ -234,7 +236,7 @@ def check_leaves(tree: Any, leaves: list[Column], times: int, outcome: Outcome) 
 def check_object(
     tree: Any, path: Path, layout: Layout, column: ObjectColumn, times: int, outcome: Outcome
 ) -> list[str]:
-    """All branches of an object; answers with those that are refused."""
+    """Check all branches of an object, and return the refused branches."""
     refused = []
     paths = [one for one in tree.keys() if column.owns(one)]
     for one in paths:
@@ -250,7 +252,7 @@ def check_object(
             refused.append(one)
             continue
         if error is None and found is None and column.is_divided:
-            continue  # uproot leaves out the entries before the branch was made
+            continue  # uproot omits the entries before the branch was added
         if error is not None:
             wrong = shown_error(error)
         elif found is None:
@@ -267,7 +269,7 @@ def check_object(
 
 
 def by_uproot(path: Path, layout: Layout, name: str, array: ak.Array) -> str | None:
-    """What differs from uproot's reading."""
+    """Describe the difference from the values that uproot reads; None if they are equal."""
     import uproot
 
     def read() -> ak.Array:
@@ -278,7 +280,7 @@ def by_uproot(path: Path, layout: Layout, name: str, array: ak.Array) -> str | N
     if error is not None:
         return f"{CANNOT}: {type(error).__name__}: {str(error).splitlines()[0]}"
     one, two = form_of(ak.to_layout(array)), form_of(ak.to_layout(wanted))
-    # uproot does not know the extents of arrays in collections, and the form of lists without elements.
+    # uproot loses the extents of arrays in collections, and the form of empty lists.
     has_values = len(ak.flatten(array, axis=None)) > 0
     if repr(array.to_list()) != repr(wanted.to_list()) or (one != two and has_values):
         return f"uproot reads {two} {str(wanted.to_list())[:80]}, not {one} {str(array.to_list())[:80]}"
@@ -286,7 +288,7 @@ def by_uproot(path: Path, layout: Layout, name: str, array: ak.Array) -> str | N
 
 
 def label_of(column: ObjectColumn, path: str, found: tuple[Kind, list[Any]] | None) -> str:
-    """What a branch is counted as."""
+    """Return the label under which a branch is counted."""
     whole = family_name(column.kind.cpp)
     if path == column.name:
         return f"{whole} as one branch"
@@ -296,11 +298,11 @@ def label_of(column: ObjectColumn, path: str, found: tuple[Kind, list[Any]] | No
 
 
 def check_chunks(tree: Any, rng: Random, refused: list[str], outcome: Outcome) -> None:
-    """All that is readable in steps and as a range against the whole."""
+    """Compare all readable branches, read in steps and as a range of entries, with the whole tree."""
     if tree.num_entries == 0:
         return
 
-    def is_kept(branch: Any) -> bool:  # one that groups others stands for all of them
+    def is_kept(branch: Any) -> bool:  # exclude groups, which would select all their branches
         return not branch.is_group and branch.path not in refused
 
     some = {"filter_branch": is_kept} if refused else {}
@@ -326,7 +328,7 @@ def check_chunks(tree: Any, rng: Random, refused: list[str], outcome: Outcome) -
 
 
 def check_chain(tree: Any, path: Path, layout: Layout, outcome: Outcome) -> None:
-    """The file behind itself against twice the whole."""
+    """Check that reading the file twice in a chain returns its entries twice."""
     once, error = attempt(tree.arrays)
     if error is not None or len(once.fields) == 0:
         return

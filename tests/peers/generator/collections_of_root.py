@@ -26,7 +26,7 @@ class Clones(Container):
 
 
 class Objects(Kind):
-    """A TObjArray of objects of several classes, some of them null."""
+    """A TObjArray of objects of several classes and null pointers."""
 
     cpp = "TObjArray"
 
@@ -36,7 +36,7 @@ class Objects(Kind):
 
     def random(self, rng: Random, limits: Limits) -> list[Any]:
         objects = [self.pointer.random(rng, limits.within()) for _ in range(rng.randint(0, limits.elements))]
-        # What stands behind the last object does not belong to the array.
+        # Null pointers after the last object do not belong to the array.
         while objects and objects[-1] is None:
             objects.pop()
         return objects

@@ -1,4 +1,4 @@
-"""Forms of arrays, and where two values differ."""
+"""Compare the forms of arrays, and find the first difference between two values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from tests.peers.generator.values import (
 
 
 def form_of(layout: Any) -> str:
-    """The form of an array without its outermost length, as `Kind.form` writes it; `?` within pointers."""
+    """Return the form of an array in the notation of `Kind.form`, without the outermost length. `?` stands for optional
+    and union types.
+    """
     if layout.is_option or layout.is_union:
         return "?"
     if layout.is_indexed:
@@ -48,7 +50,7 @@ def form_of(layout: Any) -> str:
 
 
 def _form_of_record(layout: Any) -> str:
-    """Pairs and tuples are tuples, or records of members that are named after their places."""
+    """Return the form of a record. Pairs and tuples may be tuples, or records whose members are named by position."""
     if layout.fields in (["first", "second"], [f"_{i}" for i in range(len(layout.contents))]) or layout.is_tuple:
         return f"({','.join(form_of(content) for content in layout.contents)})"
     return "{" + ",".join(sorted(f"{name}:{form_of(layout.content(name))}" for name in layout.fields)) + "}"
@@ -56,7 +58,7 @@ def _form_of_record(layout: Any) -> str:
 
 @singledispatch
 def difference(kind: Kind, got: Any, wanted: Any, place: str = "") -> str | None:
-    """The first place where two values of a kind differ, in words."""
+    """Describe the first difference between two values of a kind; None if they are equal."""
     return None if same(got, wanted) else _is_not(got, wanted, place)
 
 
@@ -88,7 +90,7 @@ def _(kind: Maybe, got: Any, wanted: Any, place: str = "") -> str | None:
 def _(kind: Variant, got: Any, wanted: Any, place: str = "") -> str | None:
     if wanted is None and not fits(kind, None):
         return None if got is None else f"{place or 'value'} is {got!r}, not nothing"
-    # The value does not say which alternative it is of.
+    # The value does not tell its alternative, so compare it with all alternatives that fit.
     found = [difference(one, got, wanted, place) for one in kind.kinds if fits(one, wanted)]
     return None if None in found else found[0]
 
@@ -101,7 +103,7 @@ def _(kind: Atomic | NeverNull, got: Any, wanted: Any, place: str = "") -> str |
 
 @difference.register
 def _(kind: Enumeration, got: Any, wanted: Any, place: str = "") -> str | None:
-    # Of 32 and 64 bits the file does not say whether one of them is a sign.
+    # Files do not say whether a 32-bit or 64-bit enumeration is signed.
     bits = {"u4": 32, "u8": 64}.get(kind.dtype)
     is_same = type(got) is int and (got == wanted or (bits is not None and got + 2**bits == wanted))
     return None if is_same else _is_not(got, wanted, place)
@@ -119,7 +121,7 @@ def _(kind: CountedArray, got: Any, wanted: Any, place: str = "") -> str | None:
 
 @difference.register
 def _(kind: Container, got: Any, wanted: Any, place: str = "") -> str | None:
-    # Of enumerations of 64 bits ROOT stores the lower half, by which it sorts the elements again.
+    # ROOT stores only the lower half of 64-bit enumerations, and sorts the elements of sets by this half.
     is_halved = isinstance(kind.of, Enumeration) and kind.of.dtype.endswith("8") and "set" in kind.template
     if (kind.is_unordered or is_halved) and isinstance(got, list):
         got, wanted = sorted(got, key=_sorted_by), sorted(wanted, key=_sorted_by)
@@ -157,24 +159,26 @@ def _inner(kind: FixedArray) -> Kind:
 
 
 def _sorted_by(value: Any) -> tuple[str, str]:
-    """A sort key that ignores the order within containers, which may be unordered too, unless all else is equal."""
+    """Return a sort key. Nested containers may be unordered, too, so the order of their elements only matters if the
+    keys are equal otherwise.
+    """
     return _key(value, is_ordered=False), _key(value, is_ordered=True)
 
 
 def _key(value: Any, *, is_ordered: bool) -> str:
-    """The same for a record and for the tuple of its values."""
+    """Return a key of a value. A record and the tuple of its values have the same key."""
     if isinstance(value, dict):
         return _key(tuple(value.values()), is_ordered=is_ordered)
     if isinstance(value, tuple | list):
         parts = [_key(one, is_ordered=is_ordered) for one in value]
         return f"({','.join(parts if is_ordered or isinstance(value, tuple) else sorted(parts))})"
-    # Of enumerations of 32 and 64 bits no file says whether they have a sign.
+    # Use the lower 32 bits, because files do not say whether enumerations are signed.
     return repr(value % 2**32 if isinstance(value, int) else value)
 
 
 @singledispatch
 def fits(kind: Kind, value: Any) -> bool:
-    """Whether a value may be of a kind."""
+    """Return whether a value may be of a kind."""
     return isinstance(value, list)
 
 
@@ -239,7 +243,7 @@ def _(kind: Number | Packed, value: Any) -> bool:
 
 
 def same(got: Any, wanted: Any) -> bool:
-    """Whether two numbers or texts are the same: zeros by their sign, NaN as NaN."""
+    """Return whether two numbers or strings are equal. NaN equals NaN, and 0.0 differs from -0.0."""
     if isinstance(got, float) and isinstance(wanted, float):
         if math.isnan(got) or math.isnan(wanted):
             return math.isnan(got) and math.isnan(wanted)
@@ -248,18 +252,20 @@ def same(got: Any, wanted: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A value, cut where it gets long."""
+    """Return the text of a value, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= 120 else text[:120] + "..."
 
 
 def first_difference(kind: Kind, array: ak.Array, wanted: list[Any]) -> str | None:
-    """What is wrong with an array whose entries should have these values: its form, or its first wrong entry."""
+    """Describe the first difference between an array and its expected values: its form, or an entry. None if they are
+    equal.
+    """
     if len(array) != len(wanted):
         return f"{len(array)} entries, not {len(wanted)}"
     form = kind.form()
     if not any(mark in form for mark in ("?", "bits")):
-        # A float that was stored with 16 bits comes with 16 bits.
+        # Branchline returns floats that were stored as half precision with 16 bits.
         found_form = form_of(ak.to_layout(array)).replace("f2", "f4")
         if "unknown" not in found_form and "?" not in found_form and found_form != form:
             return f"its form is {found_form}, not {form}"

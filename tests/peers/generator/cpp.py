@@ -1,4 +1,4 @@
-"""C++ of a family of classes: its header, what rootcling is to link, and the table of its types."""
+"""Generate the C++ code of a class family: the header, the LinkDef for rootcling, and the table of types."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.peers.generator.values import (
     heirs,
 )
 
-# A typedef of each family.
+# Name of a typedef in each family.
 REAL = "Real"
 
 
 def header(namespace: str, classes: list[Class]) -> str:
-    """The declarations."""
+    """Return the header with all declarations."""
     lines = ["#pragma once", '#include "archive.h"', f"namespace {namespace} {{"]
     lines += [f"enum {name} : {of.cpp} {{ red{name}, green{name} }};" for name, of in Enumeration.TYPES.items()]
     lines.append(f"typedef double {REAL};")
@@ -36,13 +36,13 @@ def header(namespace: str, classes: list[Class]) -> str:
 
 
 def leads_to(one: Class, classes: list[Class]) -> str:
-    """What pointers to a class may lead to."""
+    """Return the declaration of the classes that a pointer to a class may point to."""
     found = ", ".join(f"{kind.cpp}*" for kind in heirs(one, classes))
     return f"template <> struct Family<{one.cpp}> {{ using classes = std::tuple<{found}>; }};"
 
 
 def declaration(one: Class) -> list[str]:
-    """A class with its members, and how they pass through the archive."""
+    """Return the declaration of a class with its members, and the function that passes them through the archive."""
     name = one.cpp.split("::")[-1]
     bases = [base.cpp for base in one.bases] + (["TObject"] if one.is_tobject and not any_tobject(one.bases) else [])
     lines = [f"struct {name}{' : public ' + ', public '.join(bases) if bases else ''} {{"]
@@ -53,7 +53,7 @@ def declaration(one: Class) -> list[str]:
     lines += [f"    {base.cpp}::pass(archive);" for base in one.bases]
     lines += [f"    {passed(member)}" for member in one.members if member.is_stored]
     lines.append("  }")
-    # All that a set or a map needs is some order.
+    # Sets and maps need any strict order.
     key = next((member.name for member in one.all_members() if member.kind.cpp == "int"), None)
     order = f"{key} < other.{key}" if key else "false"
     lines.append(f"  bool operator<(const {name}& other) const {{ return {order}; }}")
@@ -72,7 +72,7 @@ def any_tobject(bases: list[Class]) -> bool:
 
 
 def declared(member: Member) -> str:
-    """A member's declaration, with the comment that rootcling reads."""
+    """Return the declaration of a member, with the comment that rootcling reads."""
     kind = member.kind
     if isinstance(kind, FixedArray) and not kind.is_std:
         extents = "".join(f"[{extent}]" for extent in kind.extents)
@@ -90,21 +90,23 @@ def declared(member: Member) -> str:
 
 
 def elements(kind: FixedArray) -> str:
-    """What the elements of an array begin as: pointers as null or leading to new objects."""
+    """Return the initializer of an array of pointers: null pointers, or pointers to new objects."""
     if isinstance(kind.of, NeverNull):
         return f"{{{', '.join([f'new {kind.of.of.cpp}'] * math.prod(kind.extents))}}}"
     return "{}" if isinstance(kind.of, Pointer | Enumeration) else ""
 
 
 def comment(kind: Kind) -> str:
-    """The range of a Double32_t or Float16_t, or that a pointer is never null."""
+    """Return the comment for rootcling: the range of a Double32_t or Float16_t, or the mark of a pointer that is never
+    null.
+    """
     if isinstance(kind, NeverNull):
         return f"//{kind.comment}"
     return kind.comment() if isinstance(kind, Packed) else ""
 
 
 def passed(member: Member) -> str:
-    """The statement that passes a member through the archive."""
+    """Return the statement that passes a member through the archive."""
     kind = member.kind
     if isinstance(kind, CountedArray):
         return f"peers::passCounted(archive, {member.counter}, {member.name});"
@@ -121,7 +123,7 @@ def passed(member: Member) -> str:
 
 
 def link_definitions(kinds: list[Kind]) -> str:
-    """What rootcling is to make dictionaries of."""
+    """Return the LinkDef with the types for which rootcling must create dictionaries."""
     named = [kind for top in kinds for kind in top.everything()]
     wanted = {
         kind.cpp: None
@@ -137,7 +139,7 @@ def link_definitions(kinds: list[Kind]) -> str:
 
 
 def table(namespace: str, header_name: str, kinds: list[Kind]) -> str:
-    """The table of the types that branches and fields are made of."""
+    """Return the code of the table with the types of branches and fields."""
     lines = [f'#include "{header_name}"', "#include <vector>", f"namespace {namespace} {{"]
     lines.append("std::vector<peers::Slot> slots() {")
     lines.append("  std::vector<peers::Slot> all;")
@@ -146,7 +148,7 @@ def table(namespace: str, header_name: str, kinds: list[Kind]) -> str:
 
 
 def slot(kind: Kind) -> str:
-    """How an object of a kind is made, filled and asked."""
+    """Return the code of a table entry: functions that create, fill and read an object of a kind."""
     if isinstance(kind, Clones):
         return f'peers::clonesSlot<{kind.of.cpp}>("{kind.of.cpp}")'
     if isinstance(kind, Objects):

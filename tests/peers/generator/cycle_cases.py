@@ -1,4 +1,4 @@
-"""One case: objects of one name, whose cycle numbers may overflow. Every call takes the one that ROOT takes."""
+"""A case of this format: objects of one name, with overflowing cycles. Every call uses the same object as ROOT."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from tests.peers.generator.cases import Outcome, attempt, shown_error
 
 import branchline
 
-# Offset of the cycle in a key, and of the size of the key.
+# Offsets in a key: of the cycle, and of the size of the key.
 CYCLE_AT, KEY_SIZE_AT = 16, 14
 NOTE, TREE, NTUPLE = "note", "tree", "ntuple"
-# Cycles around which counters of 16 bits do something else than counting on.
+# Cycles near the values at which a 16-bit counter overflows or changes its sign.
 CRITICAL = (1, 2, 32766, 32767, -32768, -2, -1, 0, 255)
 
 
 @dataclass
 class File:
-    """A file, the sizes of the versions of each name by their cycle, and the seed that made it."""
+    """A file. For each name, ``sizes`` has the size of each version, by cycle."""
 
     path: Path
     sizes: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
 def wrapped(cycle: int) -> int:
-    """A cycle as the 16 bits that a key has for it."""
+    """Convert a cycle to a signed 16-bit number, as stored in keys."""
     return (cycle + 2**15) % 2**16 - 2**15
 
 
 def with_cycles(path: Path, keys: list[tuple[int, int]], new: Callable[[int], int]) -> None:
-    """Gives the keys of a file, (offset, cycle) each, other cycles, where they are and in their list."""
+    """Replace the cycles of keys, given as (offset, cycle), in the records and in the list of keys."""
     data = path.read_bytes()
     for seek, cycle in keys:
         (size,) = struct.unpack_from(">h", data, seek + KEY_SIZE_AT)
@@ -49,7 +49,9 @@ def with_cycles(path: Path, keys: list[tuple[int, int]], new: Callable[[int], in
 
 
 def write(root: Any, rng: Random, path: Path) -> File:
-    """Has ROOT write versions of several names, delete some, and number them from a random cycle on."""
+    """Write several versions of several objects with ROOT, delete some versions, and number the cycles from a random
+    cycle on.
+    """
     made, first = File(path), rng.choice((*CRITICAL, rng.randint(-(2**15), 2**15 - 1))) - rng.randint(0, 3)
     file = root.TFile(str(path), "RECREATE")
     for number in range(rng.randint(2, 5)):
@@ -77,7 +79,7 @@ def _write_tree(root: Any, file: Any, size: int) -> None:
     for value[0] in range(size):
         tree.Fill()
     file.WriteTObject(tree)
-    tree.SetDirectory(root.nullptr)  # an RNTuple that ends would write it again
+    tree.SetDirectory(root.nullptr)  # otherwise closing an RNTuple would write the tree again
 
 
 def _write_ntuple(root: Any, file: Any, size: int) -> None:
@@ -93,7 +95,7 @@ WRITERS = {NOTE: _write_note, TREE: _write_tree, NTUPLE: _write_ntuple}
 
 
 def by_root(root: Any, path: Path, name: str) -> int:
-    """The size of the version that ROOT takes."""
+    """Return the size of the version that ROOT reads for a name without a cycle."""
     if name == NTUPLE:
         return int(root.RNTupleReader.Open(NTUPLE, str(path)).GetNEntries())
     file = root.TFile.Open(str(path))
@@ -104,19 +106,19 @@ def by_root(root: Any, path: Path, name: str) -> int:
 
 
 def size_of(found: Any) -> int:
-    """The size of a version that Branchline gives."""
+    """Return the size of a version that Branchline has read."""
     return int(found) if isinstance(found, str) else int(found.num_entries)
 
 
 def warm_up(root: Any, family: None, folder: Path) -> None:
-    """Has ROOT compile what every case needs, before the processes of the cases begin."""
+    """Compile the code that all cases need with ROOT, before the processes of the cases are forked."""
     made = write(root, Random(0), folder / "warm.root")
     for name in made.sizes:
         by_root(root, made.path, name)
 
 
 def run_case(root: Any, family: None, seed: int, folder: Path) -> Outcome:
-    """Writes and compares the case of a seed."""
+    """Write and compare the case of a seed."""
     rng, outcome = Random(seed), Outcome(seed)
     stages.begin(stages.ROOT_WRITES)
     made = write(root, rng, folder / f"case{seed}.root")
@@ -141,7 +143,7 @@ def check(outcome: Outcome, what: str, wanted: int, read: Callable[[], int]) -> 
 
 
 def check_reading(made: File, newest: dict[str, int], outcome: Outcome) -> None:
-    """What is opened, by name and by every cycle, and what is read entry by entry."""
+    """Check the versions that are opened by name and by each cycle, and the version that iteration reads."""
     file = branchline.open(made.path)
     for name, size in newest.items():
         check(outcome, f"{name} opened", size, lambda name=name: size_of(file[name]))
@@ -153,7 +155,7 @@ def check_reading(made: File, newest: dict[str, int], outcome: Outcome) -> None:
 
 
 def check_copies(root: Any, made: File, newest: dict[str, int], rng: Random, outcome: Outcome) -> None:
-    """What a merge and a skim of the file have."""
+    """Check the versions in a merge and in a skim of the file."""
     merged = made.path.with_suffix(".merged.root")
     branchline.merge([made.path], merged)
     for name, size in newest.items():
@@ -166,7 +168,7 @@ def check_copies(root: Any, made: File, newest: dict[str, int], rng: Random, out
 
 
 def check_updating(root: Any, made: File, newest: dict[str, int], rng: Random, outcome: Outcome) -> None:
-    """What is newest after an object was added, and after one was removed."""
+    """Check the newest versions after an object was added, and after an object was removed."""
     added = 99
     with branchline.update(made.path) as file:
         file[NOTE] = str(added)

@@ -1,4 +1,4 @@
-"""Random families of classes and containers, with the dictionaries that ROOT needs to write them."""
+"""Random families of classes and containers, with the dictionaries that ROOT needs."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ RANGES = ((-10.0, 10.0), (0.0, 1.0), (-1000.0, 250.0), (0.0, 6.283185307179586))
 
 
 class DictionaryError(Exception):
-    """rootcling wrote two dictionaries of one type, named with and without Double32_t, which do not compile."""
+    """rootcling wrote two dictionaries for the same type, named with and without Double32_t, which do not compile."""
 
 
 @dataclass
 class Family:
-    """Classes in a namespace of their own, and the types that branches have."""
+    """Classes in a separate namespace, and the types of branches."""
 
     namespace: str
     classes: list[Class] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Family:
 
 
 class Maker:
-    """Draws kinds and classes of one family."""
+    """Draws the kinds and classes of a family."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
@@ -89,13 +89,14 @@ class Maker:
         return self.rng.choice((Text(), self.rng.choice(KEYS), INT, self.enumeration()))
 
     def plain(self) -> list[Class]:
-        """Classes that containers may hold and copy: none with collections of ROOT's in them."""
+        """Return the classes that containers can copy: no TObjects, and no classes with pointers or ROOT collections.
+        """
         holders = (Clones, Objects, Pointer, NeverNull, OldText)
         held = [(one, any(isinstance(part, holders) for part in one.everything())) for one in self.family.classes]
         return [one for one, holds in held if not holds and not one.is_tobject]
 
     def element(self, depth: int) -> Kind:
-        """What a container may hold."""
+        """Draw the kind of a container's elements."""
         draw = self.rng.random()
         plain = self.plain()
         if draw < 0.27 or depth <= 0:
@@ -129,7 +130,7 @@ class Maker:
         return FixedArray(of, extents, is_std)
 
     def simple(self) -> Kind:
-        """A member without classes of ours in it."""
+        """Draw the kind of a member that contains no classes of the family."""
         draw = self.rng.random()
         if draw < 0.4:
             return self.number()
@@ -149,7 +150,9 @@ class Maker:
         )
 
     def members(self, prefix: str, count: int, *, may_hold: bool) -> list[Member]:
-        """Members, some of them counted by others; with containers and objects if asked for."""
+        """Draw members. Some are arrays whose length is another member. With ``may_hold``, some are containers or
+        objects.
+        """
         members = [Member(f"{prefix}_key", INT)]
         for i in range(count):
             name = f"{prefix}{i}"
@@ -170,7 +173,7 @@ class Maker:
         return members
 
     def held(self) -> Kind:
-        """A member that holds objects or several values."""
+        """Draw the kind of a member that contains objects or several values."""
         draw = self.rng.random()
         plain = self.plain()
         if draw < 0.5 or not plain:
@@ -185,7 +188,7 @@ class Maker:
         return Pair([self.element(1), self.element(1)])
 
     def owned(self, base: Class, hit: Class) -> list[Member]:
-        """Members that must not be copied: pointers of all kinds, and ROOT's collections."""
+        """Draw members that must not be copied: pointers of all kinds, and ROOT collections."""
         rng, classes = self.rng, self.family.classes
         track = classes[-1]
         to_base, to_hit = Pointer(base, heirs(base, classes)), Pointer(hit, heirs(hit, classes))
@@ -210,7 +213,7 @@ class Maker:
         return [one for one in members if one.name in names]
 
     def array_of_pointers(self, base: Class, hit: Class) -> FixedArray:
-        """A fixed array of pointers, which are null or not, or never null."""
+        """Draw a fixed-size array of pointers that may be null, or that are never null."""
         of: Kind = self.rng.choice((base, hit, self.rng.choice(self.plain()), *OBJECTS, *ARRAYS))
         is_ours = isinstance(of, Class) and of in self.family.classes
         pointer: Kind = Pointer(of, heirs(of, self.family.classes) if is_ours else [of])  # type: ignore[arg-type]
@@ -223,7 +226,7 @@ class Maker:
         return one
 
     def make(self) -> Family:
-        """The family of a seed."""
+        """Return the family of the seed."""
         rng, family = self.rng, self.family
         self.add("Plain", self.members("p", rng.randint(2, 5), may_hold=False))
         self.add("Mixed", self.members("m", rng.randint(3, 6), may_hold=True), version=rng.choice((None, 2)))
@@ -241,7 +244,8 @@ class Maker:
         event = self.members("e", rng.randint(4, 7), may_hold=True)
         event += self.owned(base, hit)
         self.add("Event", event, is_tobject=rng.random() < 0.5, version=rng.randint(1, 9))
-        # Objects of these are copied as containers grow, so their arrays of objects would be shared.
+        # These kinds are not in containers: growing containers copy their elements, and the copies would share the
+        # objects.
         tops: list[Kind] = [
             Clones("TClonesArray", hit),
             Clones("TClonesArray", track),
@@ -258,7 +262,7 @@ class Maker:
 
 
 def root_folder() -> Path:
-    """Where the package of ROOT lies."""
+    """Return the folder of the package ROOT."""
     spec = importlib.util.find_spec("ROOT")
     assert spec is not None
     assert spec.origin is not None
@@ -266,7 +270,7 @@ def root_folder() -> Path:
 
 
 def build(root: Any, family: Family, folder: Path, driver: str) -> None:
-    """Compiles the family's dictionary and its table of types, and loads them with what fills and reads objects.
+    """Compile and load the family's dictionary, its table of types, and the code that fills and reads objects.
 
     Raises DictionaryError if rootcling wrote a dictionary that does not compile.
     """
@@ -293,7 +297,7 @@ def build(root: Any, family: Family, folder: Path, driver: str) -> None:
 
 
 def run(command: list[Any], folder: Path, environment: dict[str, str]) -> None:
-    """Runs a compiler. Raises RuntimeError with what it says."""
+    """Run a compiler. Raises RuntimeError with the compiler's output if it fails."""
     done = subprocess.run([str(part) for part in command], cwd=folder, env=environment, capture_output=True, text=True)
     if re.search("redefinition of .*GenerateInitInstanceLocal", done.stderr):
         raise DictionaryError(done.stderr[:500])

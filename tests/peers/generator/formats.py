@@ -1,4 +1,4 @@
-"""The formats that the generator draws cases of."""
+"""The formats of the generator."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.peers.generator.families import Family, Maker, build
 from tests.peers.generator.ntuple_families import FieldMaker
 from tests.peers.generator.values import INT, Container, Text
 
-# Compiling the dictionary of a family takes as long as many cases.
+# Number of cases per family. Compiling the dictionary of a family takes as long as many cases.
 CASES_PER_FAMILY = 20
 
 
 @dataclass(frozen=True)
 class Format:
-    """How the cases of a format are run; those without classes need no family."""
+    """Functions that run the cases of a format. Formats without classes need no family."""
 
     run_case: Callable[[Any, Any, int, Path], Outcome]
     warm_up: Callable[[Any, Any, Path], None]
@@ -27,7 +27,7 @@ class Format:
     driver: str = ""
 
     def prepared_family(self, root: Any, number: int, folder: Path) -> Family | None:
-        """The family of a number, with its dictionary loaded."""
+        """Return the family with this number, and load its dictionary."""
         if self.make_family is None:
             return None
         family = self.make_family(number)
@@ -35,7 +35,7 @@ class Format:
         return family
 
     def prepare(self, root: Any, folder: Path) -> None:
-        """Have ROOT compile what the cases of all families need."""
+        """Compile the code that the cases of all families need, using ROOT."""
         family = None
         if self.make_family is not None:
             family = Family("prepared", tops=[Text(), Container("std::vector", INT)])
@@ -50,6 +50,6 @@ FORMATS = {
     ),
     # Columns of DataFrames and tables, which Branchline writes.
     "written": Format(written_cases.run_case, written_cases.warm_up),
-    # Objects of one name with cycle numbers that overflow.
+    # Objects with the same name, whose cycle numbers overflow.
     "cycles": Format(cycle_cases.run_case, cycle_cases.warm_up),
 }

@@ -1,4 +1,4 @@
-"""Random columns of every type of Arrow, as tables of pyarrow and as DataFrames of polars and pandas."""
+"""Random columns of all Arrow types, as pyarrow tables and as DataFrames of polars and pandas."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-# Letters that ROOT's printed entries need no escapes for, and that make neither "nan" nor "inf".
+# Letters that ROOT prints without escapes, and that cannot form "nan" or "inf".
 LETTERS = "abcxyz \u00e9"
 NUMBERS = [
     pa.bool_(), pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64(),
     pa.float16(), pa.float32(), pa.float64(),
 ]  # fmt: skip
 TEXTS = [pa.string(), pa.large_string(), pa.string_view()]
-# Neither ROOT nor awkward has all of these: their columns are kept or refused.
+# Types that ROOT or awkward may not support. Their columns are kept or refused.
 OTHERS = [
     pa.binary(), pa.large_binary(), pa.binary(3), pa.null(), pa.date32(), pa.date64(), pa.timestamp("s"),
     pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("us", "UTC"), pa.time32("s"),
@@ -38,7 +38,7 @@ NULLABLE = {
 
 @dataclass
 class Drawn:
-    """A table or DataFrame, and what its columns hold."""
+    """A table or DataFrame, with the types and values of its columns."""
 
     source: str
     frame: Any
@@ -65,7 +65,7 @@ def draw_type(rng: Random, depth: int = 2) -> pa.DataType:
 
 
 def draw_value(rng: Random, of: pa.DataType, nulls: float) -> Any:
-    """A value of a type, in a fraction of draws none."""
+    """Return a random value of a type, or None in a fraction ``nulls`` of the draws."""
     if pa.types.is_null(of) or rng.random() < nulls:
         return None
     if pa.types.is_struct(of):
@@ -138,7 +138,7 @@ SOURCES: list[Callable[[pa.Table], Any]] = [
 
 
 def draw_frame(rng: Random) -> Drawn:
-    """A table or DataFrame of a few columns, in one or several chunks, some of them part of others."""
+    """Draw a table or DataFrame with a few columns, in one or several chunks. Chunks may be slices of larger arrays."""
     rows, nulls = rng.choice((0, 1, 2, 5, 12)), rng.choice((0.0, 0.0, 0.2))
     columns, types = {}, {}
     for name in rng.sample(NAMES, rng.randint(1, 4)):
@@ -150,7 +150,7 @@ def draw_frame(rng: Random) -> Drawn:
         columns[name], types[name] = pa.chunked_array(parts, of), of
     table = pa.table(columns)
     has_records = any("map<" in str(of) or "struct<" in str(of) for of in types.values())
-    # Unless it keeps them as Arrow, pandas makes tuples and dicts of records, which have no types.
+    # pandas converts records to tuples and dicts, which have no types, unless it keeps Arrow columns.
     makes_objects = (as_pandas_of_numpy, as_nullable_pandas)
     make = rng.choice([one for one in SOURCES if not has_records or one not in makes_objects])
     if make is as_pandas_of_numpy or make is as_nullable_pandas:

@@ -1,4 +1,4 @@
-"""Layouts for ROOT's trees, drawn at random."""
+"""Random layouts of ROOT's trees."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from random import Random
 from typing import Any
 
 TREE = "tree"
-# ROOT's settings are 100 * algorithm + level; algorithm 3 is that of old files, with records that begin with "CS".
+# ROOT's compression settings are 100 * algorithm + level. Algorithm 3 is the format of old files, whose records begin
+# with "CS".
 ALGORITHMS = {"zlib": 1, "LZMA": 2, "old": 3, "LZ4": 4, "zstd": 5}
 
 
@@ -22,18 +23,18 @@ class Layout:
     mixed_codecs: bool
     folder: str
     memberwise: bool
-    # Whether baskets hold a map from offsets to entries instead of offsets where they can.
+    # Whether baskets omit entry offsets that ROOT can generate from counts (kGenerateOffsetMap).
     offset_map: bool
-    # Entries for which a new basket has room in its table of offsets.
+    # Initial capacity of a basket's table of entry offsets.
     entry_offsets: int
-    # Whether the tree keeps a table of what its references refer to.
+    # Whether the tree has a table of the targets of its references (TBranchRef).
     references: bool
-    # What happened to the file later: see `aftermath.py`.
+    # What happens to the file after the tree was filled; a key of `AFTERMATHS` in `aftermath.py`.
     aftermath: str
 
     @property
     def path(self) -> str:
-        """Where in its file the tree lies."""
+        """The path of the tree in its file."""
         return f"{self.folder}/{TREE}" if self.folder else TREE
 
     def __str__(self) -> str:
@@ -41,7 +42,7 @@ class Layout:
 
 
 def codec(rng: Random) -> int:
-    """Any codec and level; one case in six without."""
+    """Return a random codec and level. One in six cases is not compressed."""
     return 0 if rng.random() < 1 / 6 else 100 * rng.choice(list(ALGORITHMS.values())) + rng.randint(1, 9)
 
 
@@ -51,12 +52,12 @@ def random_layout(rng: Random, aftermaths: list[str]) -> Layout:
         entries=rng.choice((0, 1, 2, rng.randint(3, 30), rng.randint(10, 60), rng.randint(30, 150))),
         compression=codec(rng),
         basket_bytes=rng.choice((256, 1000, 5000, 32_000, 1_000_000)),
-        # ROOT cannot read back what it flushes while there is no file.
+        # ROOT cannot read baskets that it flushes while the tree has no file.
         auto_flush=0 if aftermath == "in memory" else rng.choice((0, 1, 7, 50, -2_000, -20_000, -30_000_000)),
         mixed_codecs=rng.random() < 0.3,
         folder=rng.choice(("", "", "inner/most")),
         memberwise=rng.random() < 0.5,
-        # ROOT 6.40 crashes when it reads such baskets that were kept in the tree's own record.
+        # ROOT 6.40 crashes when it reads such baskets from the tree's own record.
         offset_map=aftermath == "closed" and rng.random() < 0.5,
         entry_offsets=rng.choice((1000, 1000, 0, 1, 10)),
         references=rng.random() < 0.15,
@@ -65,7 +66,7 @@ def random_layout(rng: Random, aftermaths: list[str]) -> Layout:
 
 
 def apply(root: Any, layout: Layout, tree: Any) -> None:
-    """What is set before branches are made."""
+    """Apply the settings that ROOT requires before branches are created."""
     tree.SetAutoFlush(layout.auto_flush)
     tree.SetDefaultEntryOffsetLen(layout.entry_offsets)
     if layout.offset_map:
@@ -78,7 +79,7 @@ def apply(root: Any, layout: Layout, tree: Any) -> None:
 
 
 def mix_codecs(rng: Random, branches: Any) -> None:
-    """A codec for every branch of its own."""
+    """Set a random codec for each branch."""
     for branch in branches:
         branch.SetCompressionSettings(codec(rng))
         mix_codecs(rng, branch.GetListOfBranches())

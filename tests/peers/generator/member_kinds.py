@@ -1,4 +1,4 @@
-"""Kinds that only members of classes are: pointers that are never null, enumerations, C's texts, ROOT's lists."""
+"""Kinds that only occur as class members: pointers that are never null, enumerations, C strings, and ROOT lists."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ UNDERLYING_TYPES = (
 
 @dataclass(eq=False)
 class NeverNull(Holding):
-    """A pointer to an object or container that is always there; its value is what it points to."""
+    """A pointer to an object or container that is never null. Its value is the value of the target."""
 
-    # The comment for rootcling: `->` of objects, which are then streamed without the name of their class.
+    # The comment for rootcling. With `->`, ROOT streams the object in place, without its class name.
     comment: str = ""
 
     @property
@@ -30,7 +30,7 @@ class NeverNull(Holding):
 
 
 class Enumeration(Number):
-    """An enumeration of a family, with an underlying type of any width."""
+    """An enumeration of a family, with a random underlying type."""
 
     TYPES: ClassVar = {f"Colour{of.dtype.upper()}": of for of in NUMBERS if of.cpp in UNDERLYING_TYPES}
 
@@ -39,29 +39,34 @@ class Enumeration(Number):
         super().__init__(f"{namespace}::{name}", of.code, of.dtype)
 
     def form(self) -> str:
-        # No file says which type a container has that is a branch, or a member that is no container.
+        # Files do not describe the integer type of enumerations in container branches, and in members that are not
+        # containers.
         return "?"
 
     @property
     def is_stored_as_member(self) -> bool:
-        """Whether ROOT stores members of this type in a TTree. It neither stores nor describes those of 64 bits."""
+        """Return whether ROOT stores members of this type in a TTree. It neither stores nor describes 64-bit
+        enumerations.
+        """
         return not self.dtype.endswith("8")
 
     @property
     def is_stored_in_arrays(self) -> bool:
-        """Whether ROOT stores fixed arrays of it. It describes others of 8 to 32 bits, and stores nothing."""
+        """Return whether ROOT stores fixed-size arrays of this type. ROOT describes arrays of all types up to 32 bits,
+        but only stores arrays of int.
+        """
         return self.dtype == INT.dtype
 
 
 class OldText(Text):
-    """A char*: an empty one is null."""
+    """A char*. An empty string is stored as a null pointer."""
 
     def __init__(self) -> None:
         super().__init__("char*")
 
 
 class Listed(Objects):
-    """A TList of objects of several classes; null has no place in it."""
+    """A TList of objects of several classes. It contains no null pointers."""
 
     cpp = "TList"
 

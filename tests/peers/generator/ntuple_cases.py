@@ -1,4 +1,4 @@
-"""One case: an RNTuple of random fields, written by ROOT and compared field by field with what Branchline reads."""
+"""A case of this format: ROOT writes an RNTuple with random fields, and Branchline's values are compared by field."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.peers.generator.values import Kind, Limits, Reader, Text
 
 import branchline
 
-# Room for the first pages of all columns of a case.
+# Maximum memory for the first pages of all columns in a case.
 PAGE_BUDGET_BYTES = 100_000_000
 
 
 @dataclass
 class FieldLayout:
-    """The settings of an RNTuple."""
+    """The layout of an RNTuple."""
 
     entries: int
     compression: int
@@ -35,10 +35,10 @@ class FieldLayout:
     checksums: bool
     same_pages_once: bool
     draw_encodings: bool
-    # Entries after which a cluster, or a group of clusters, ends.
+    # Entries at which a cluster ends. `groups` has the entries at which a group of clusters ends.
     clusters: list[int]
     groups: list[int]
-    # The entry before which the last field is added; none if it is there from the beginning.
+    # The entry before which the last field is added; None if all fields exist from the start.
     late_at: int | None
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class FieldLayout:
 
 @dataclass
 class Field:
-    """A field with its values per entry."""
+    """A field, with the value of each entry."""
 
     name: str
     kind: Kind
@@ -76,7 +76,7 @@ def random_layout(rng: Random) -> FieldLayout:
 
 
 def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
-    """Writes and compares the case of a seed."""
+    """Write and compare the case of a seed."""
     rng = Random(seed)
     layout = random_layout(rng)
     outcome = Outcome(seed, str(layout))
@@ -109,7 +109,7 @@ def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
 
 
 def warm_up(root: Any, family: Family, folder: Path) -> None:
-    """Has ROOT compile what every case needs, before the processes of the cases begin."""
+    """Compile the code that all cases need with ROOT, before the processes of the cases are forked."""
     layout = replace(random_layout(Random(0)), entries=2, folder="", late_at=1, clusters=[0])
     path = folder / "warm.root"
     texts = next(kind for kind in family.tops if isinstance(kind, Text))
@@ -132,7 +132,7 @@ def random_fields(rng: Random, family: Family, layout: FieldLayout) -> list[Fiel
 
 
 def is_written_by_root(root: Any, family: Family, field: Field, outcome: Outcome) -> bool:
-    """Whether ROOT can write a field; it cannot find some types of optionals in sets, maps and tuples of classes."""
+    """Return whether ROOT can write a field. It does not find some optionals in sets, maps and tuples of classes."""
     found = root.RFieldBase.Check(field.name, family.slots[family.index(field.kind)].type)
     for one in found:
         outcome.lost.append(f"ROOT cannot write it: {one.fTypeName}: {str(one.fErrMsg).splitlines()[0]}")
@@ -143,7 +143,7 @@ def is_written_by_root(root: Any, family: Family, field: Field, outcome: Outcome
 def options(root: Any, layout: FieldLayout) -> Any:
     made = root.RNTupleWriteOptions()
     made.SetCompression(layout.compression)
-    # In this order, as each setting must fit those before it.
+    # The order matters, because each setting must be compatible with the previous settings.
     made.SetInitialUnzippedPageSize(min(64, layout.page_bytes))
     made.SetMaxUnzippedPageSize(layout.page_bytes)
     made.SetApproxZippedClusterSize(max(layout.cluster_bytes // 2, layout.page_bytes))
@@ -155,7 +155,7 @@ def options(root: Any, layout: FieldLayout) -> Any:
 
 
 def write(root: Any, family: Family, path: Path, chosen: list[Field], layout: FieldLayout, rng: Random) -> None:
-    """Has ROOT write the RNTuple."""
+    """Write the RNTuple with ROOT."""
     file = root.TFile.Open(str(path), "RECREATE", "", layout.compression)
     if layout.folder:
         file.mkdir(layout.folder)
@@ -188,7 +188,7 @@ def write(root: Any, family: Family, path: Path, chosen: list[Field], layout: Fi
 
 
 def read_by_root(root: Any, family: Family, path: Path, name: str, chosen: list[Field]) -> None:
-    """Takes what ROOT reads as the truth."""
+    """Use the values that ROOT reads as the expected values."""
     held = [root.peers.Held(family.slots[family.index(field.kind)]) for field in chosen]
     names = root.std.vector("std::string")([field.name for field in chosen])
     pointers = root.std.vector("peers::Held*")()
@@ -201,10 +201,10 @@ def read_by_root(root: Any, family: Family, path: Path, name: str, chosen: list[
 
 
 def is_trusted(field: Field, outcome: Outcome) -> bool:
-    """Whether ROOT reads what was put in, as far as the encoding keeps it."""
+    """Return whether ROOT reads the written values, within the precision of the encoding."""
     parts = field.kind.everything()[:-1]
     if field.first_entry > 0 and any(isinstance(part, Variant) for part in parts):
-        # In the entries before a field was added, ROOT does not reset all variants in arrays and classes.
+        # In entries before a field was added, ROOT does not reset all variants in arrays and classes.
         outcome.lost.append(f"ROOT reads leftover variants: seed {outcome.seed}: {field.name} ({field.kind.cpp})")
         return False
     if field.loses or not field.kind.is_exact():
@@ -221,7 +221,7 @@ def is_trusted(field: Field, outcome: Outcome) -> bool:
 
 
 def check_field(tree: Any, field: Field, outcome: Outcome) -> None:
-    """A top-level field against what ROOT reads."""
+    """Compare a top-level field with the values that ROOT reads."""
     label = f"RNTuple: {family_name(field.kind.cpp)}"
     array, error = attempt(lambda: tree[field.name].array())
     if isinstance(error, branchline.UnsupportedBranchError):

@@ -27,7 +27,7 @@ from tests.peers.generator.values import (
 
 
 def _in_fields(numbers: list[Number]) -> list[Number]:
-    """Return numbers as fields have them: the column of a char has letters, which have no sign."""
+    """Return the number kinds for fields. A char field stores characters, which are unsigned."""
     return [Number(one.cpp, "B", "u1") if one.cpp in ("char", "Char_t") else one for one in numbers]
 
 
@@ -36,7 +36,7 @@ FIELD_KEYS = [number for number in FIELD_NUMBERS if number.cpp in {key.cpp for k
 SETS = ("std::set", "std::multiset", "std::unordered_set", "std::unordered_multiset")
 
 
-# Names of the same type: RNTuple calls both kinds of long std::int64_t.
+# Type names that RNTuple maps to the same type. For example, long and long long are both std::int64_t.
 SAME = (
     ("ULong64_t", "unsigned long"),
     ("Long64_t", "long"),
@@ -78,7 +78,7 @@ class FieldMaker:
         return self.rng.choice((Text(), self.rng.choice(FIELD_KEYS), INT, of))
 
     def kind(self, depth: int) -> Kind:
-        """Anything that a field may hold and that can be copied."""
+        """Draw any copyable kind that a field may have."""
         draw = self.rng.random()
         if depth <= 0 or draw < 0.3:
             return self.number()
@@ -96,7 +96,7 @@ class FieldMaker:
             return FixedArray(self.kind(depth - 1), (self.rng.randint(1, 4),), is_std=True)
         if draw < 0.68:
             held = self.kind(depth - 1)
-            # ROOT has no optional of a variant.
+            # ROOT does not support optional variants.
             return held if isinstance(held, Variant) else Maybe(held, "std::optional")
         if draw < 0.74:
             return Variant(self.alternatives(depth - 1))
@@ -105,7 +105,7 @@ class FieldMaker:
         return self.container(depth - 1)
 
     def alternatives(self, depth: int) -> list[Kind]:
-        """Kinds of different types."""
+        """Draw kinds with different types."""
         drawn = [self.kind(depth) for _ in range(self.rng.randint(1, 4))]
         return list({_type_of(one.cpp): one for one in drawn}.values())
 
@@ -118,7 +118,7 @@ class FieldMaker:
         return Container(self.rng.choice(MAPS), self.kind(depth), self.key())
 
     def member(self) -> Kind:
-        """A member of a class; none is atomic, as containers copy the objects."""
+        """Draw the kind of a class member. It is never atomic, because containers copy the objects."""
         if self.rng.random() < 0.12:
             return FixedArray(self.number(), self.rng.choice(((3,), (2, 2))))
         return self.kind(2)

@@ -38,13 +38,13 @@ class Maybe(Kind):
         return [self.of]
 
 
-# What std::variant_npos is in a byte: ROOT makes a variant valueless where a field did not exist yet.
+# std::variant_npos as a byte. In entries before a field was added, ROOT's variants have no value.
 NO_ALTERNATIVE = 255
 
 
 @dataclass(eq=False)
 class Variant(Kind):
-    """A std::variant; its value is that of the alternative that it has."""
+    """A std::variant. Its value is the value of the active alternative."""
 
     kinds: list[Kind]
 

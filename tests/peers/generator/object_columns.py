@@ -1,4 +1,4 @@
-"""Branches of one object each: written and read back by ROOT, and what Branchline must find in their parts."""
+"""Branches with one object per entry, and the values that Branchline must read from their parts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.peers.generator.values import (
     Reader,
 )
 
-# TTree::kSplitCollectionOfPointers, and the split level below.
+# Split level 99, plus TTree::kSplitCollectionOfPointers (100).
 SPLIT_POINTERS = 199
 
 
 class ObjectColumn:
-    """A branch that is filled from an object of one kind, with its values per entry."""
+    """A branch of objects of one kind, with the value of each entry."""
 
     def __init__(self, name: str, kind: Kind, split: int, values: list[Any]) -> None:
         self.name = self.asked_name = name
@@ -43,24 +43,26 @@ class ObjectColumn:
         self._packed = ctypes.create_string_buffer(bytes(packed), len(packed) + 1)
 
     def attach(self, root: Any, family: Family, tree: Any, basket_bytes: int) -> bool:
-        """Make the branch; return whether ROOT makes one."""
+        """Create the branch. Returns False if ROOT cannot create it."""
         self._held = root.peers.Held(family.slots[family.index(self.kind)])
         self._held.start(ctypes.addressof(self._packed))
         branch = self._held.attach(tree, self.asked_name, basket_bytes, self.split)
         if not branch:
             return False
-        # ROOT takes the dot from the name of what it does not split.
+        # ROOT removes the dot at the end of the name if it does not split the branch.
         self.name = str(branch.GetName())
         return True
 
     def put(self) -> None:
-        """Fills the object with the next value."""
+        """Fill the object with the next value."""
         self._held.put()
 
     def read_by_root(self, root: Any, family: Family, tree: Any, entries: int) -> str | None:
-        """Takes what ROOT reads as the truth, and reports where that is not what was put in."""
+        """Use the values that ROOT reads as the expected values. Returns a description of the first difference from the
+        written values, if any.
+        """
         held = root.peers.Held(family.slots[family.index(self.kind)])
-        # A search by name would take a slash in it for the path of a branch within another.
+        # TTree::GetBranch would interpret a slash in the name as a path.
         branch = tree.GetListOfBranches().FindObject(self.name)
         held.readFrom(branch)
         for entry in range(entries):
@@ -82,7 +84,7 @@ class ObjectColumn:
 
     @property
     def is_divided(self) -> bool:
-        """Whether objects behind pointers get a branch for each class (TBranchSTL)."""
+        """Whether ROOT splits a container of pointers into one branch per class (TBranchSTL)."""
         return self.split >= SPLIT_POINTERS
 
     def _pointer(self) -> Pointer:
@@ -91,7 +93,7 @@ class ObjectColumn:
         return self.kind.of
 
     def _of_class(self, within: str) -> tuple[Kind, list[Any]] | None:
-        """What the branch of one class, or of a member of it, has of the elements of that class."""
+        """Return the kind and values of the branch for one class of the elements, or for a member of that class."""
         found = [one for one in self._pointer().classes if f"{within}.".startswith(f"{one.cpp}.")]
         of = max(found, key=lambda one: len(one.cpp))
         tokens = [token for token in within.removeprefix(of.cpp).split("[")[0].split(".") if token]
@@ -108,7 +110,9 @@ class ObjectColumn:
         return next(one for one in self._pointer().classes if fits(one, value))
 
     def _classes_of_elements(self) -> tuple[Kind, list[Any]]:
-        """What the container itself has: of each element the number of its branch, 0 where it is null."""
+        """Return the kind and values of the container's own branch: for each element, the number of the branch of its
+        class, or 0 for a null pointer.
+        """
         numbers: dict[str, int] = {}
 
         def number(one: Any) -> int:
@@ -120,23 +124,23 @@ class ObjectColumn:
         return kind, [{"fElems": len(one), "fArr": one} for one in elements]
 
     def counts_short_floats(self) -> bool:
-        """Whether some member is a counted array of Double32_t or Float16_t."""
+        """Return whether a member is a variable-size array of Double32_t or Float16_t."""
         parts = self.kind.everything()
         return any(isinstance(part, CountedArray) and isinstance(part.of, Packed) for part in parts)
 
     def owns(self, path: str) -> bool:
-        """Whether a branch belongs to it."""
+        """Return whether the branch with this path belongs to this column."""
         return path == self.name or path.startswith(self.name + "/")
 
     def part(self, own: str, *, is_part: bool, has_parts: bool) -> tuple[Kind, list[Any]] | None:
-        """Kind and values of one of its branches, by that one's own name; None where only another reader knows them."""
+        """Return the kind and values of one of the branches, by its name. None if the expected values are unknown."""
         prefix = self.name if self.name.endswith(".") else f"{self.name}."
         within = "" if own == self.name else own.removeprefix(prefix)
         tokens = [token for token in within.split("[")[0].split(".") if token]
         if self.is_divided:
             return self._of_class(within) if is_part else self._classes_of_elements()
         found = pick(self.kind, tokens)
-        if found is None or (is_part and not tokens):  # a base class, to which ROOT gave the name of the whole
+        if found is None or (is_part and not tokens):  # a base class that has the name of the whole branch
             return None
         kind, get = found
         values = [get(value) for value in self.values]
@@ -146,7 +150,7 @@ class ObjectColumn:
 
 
 def plain(value: Any) -> Any:
-    """A value without the marks of the classes that pointers point to."""
+    """Return a value without the class numbers of objects behind pointers."""
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -155,7 +159,9 @@ def plain(value: Any) -> Any:
 
 
 def pick(kind: Kind, tokens: list[str]) -> tuple[Kind, Callable[[Any], Any]] | None:
-    """The kind of a member of a member, and how to get it from a value; None where there is none of this name."""
+    """Return the kind of a nested member, and a function that returns the member of a value. None if there is no such
+    member.
+    """
     if not tokens:
         return kind, lambda value: value
     if isinstance(kind, Container):
@@ -163,7 +169,7 @@ def pick(kind: Kind, tokens: list[str]) -> tuple[Kind, Callable[[Any], Any]] | N
         if inner is None:
             return None
         of, get = inner
-        # The order of what an unordered container holds stays no one's business.
+        # The members of elements of an unordered container are unordered, too.
         template = "std::unordered_multiset" if kind.is_unordered else "std::vector"
         return Container(template, of), lambda value: [get(one) for one in value]
     if isinstance(kind, Pair) and tokens[0] in ("first", "second"):

@@ -1,4 +1,4 @@
-"""What all cases came to, and whether that is good."""
+"""The combined outcome of all cases, and the check that it is good."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from typing import Any
 
 from tests.peers.generator.cases import Outcome
 
-# What Branchline refuses to read, by what it says; any other refusal is a failure. ROOT describes the classes of
-# what pointers point to when a basket goes to the file, which those of a tree that was written from memory never do.
+# Known reasons for which Branchline refuses to read a branch. Any other refusal is a failure. ROOT only describes the
+# classes of objects behind pointers when it writes a basket to the file. It never does so for a tree that was filled in
+# memory.
 KNOWN_REFUSED = (
     "the file does not describe class",
-    # Nor are the members of pairs that are enumerations of 64 bits; memberwise maps have no keys or values then.
+    # ROOT does not describe 64-bit enumerations in pairs either, and memberwise maps then have no keys or no values.
     "which the file does not describe",
     "ROOT stored several numbers of enumeration",
     "ROOT stored the 64-bit numbers of enumeration",
-    # No file describes the type of an enumeration that only containers as branches hold; ROOT stores no arrays of it.
+    # Files do not describe the type of an enumeration that only occurs in container branches, and ROOT does not store
+    # fixed-size arrays of such enumerations.
     "the integer type of enumeration",
     "ROOT does not store fixed arrays of",
-    # Of columns that are written: a TTree has neither optional values nor arrays of texts, ROOT no times and decimals.
+    # Refusals of columns to write: TTrees have neither optional values nor arrays of strings, and ROOT has neither
+    # times nor decimals.
     "a TTree branch cannot store values that may be missing",
     "a TTree branch cannot store arrays of other values than numbers",
     "a TTree branch cannot store nested lists of this type",
@@ -37,7 +40,7 @@ KNOWN_REFUSED = (
 
 @dataclass
 class Summary:
-    """The outcomes of many cases added up."""
+    """The sum of the outcomes of many cases."""
 
     cases: int = 0
     equal: Counter[str] = field(default_factory=Counter)
@@ -58,7 +61,7 @@ class Summary:
 
     @property
     def newly_refused(self) -> list[str]:
-        """Kinds that are refused with a reason that is not known."""
+        """Return the kinds that are refused for an unknown reason."""
         return [kind for kind, reason in self.reasons.items() if not any(known in reason for known in KNOWN_REFUSED)]
 
     @property
@@ -66,7 +69,7 @@ class Summary:
         return not self.wrong and not self.newly_refused
 
     def text(self) -> str:
-        """The summary for the terminal."""
+        """Return the summary for the terminal."""
         lines = [f"wrong: {text}" for text in self.wrong]
         lines += [f"refused, and not known to be: {kind}: {self.reasons[kind]}" for kind in self.newly_refused]
         lines += [f"not compared: {text}" for text in self.lost]

@@ -1,4 +1,4 @@
-"""Whether a value that ROOT reads can be the one that was put in, where it may differ: by rounding, order, keys."""
+"""Compare a value that ROOT reads with the written value, allowing for rounding, order and duplicate keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.peers.generator.values import Class, Container, CountedArray, FixedAr
 
 @singledispatch
 def resembles(kind: Kind, got: Any, put_in: Any) -> bool:
-    """Whether `got` is `put_in`, except for what a file does not keep of a value of this kind."""
+    """Return whether `got` equals `put_in`, apart from information that files do not store for this kind."""
     return difference(kind, got, put_in) is None
 
 
@@ -55,7 +55,7 @@ def _(kind: Pair, got: Any, put_in: Any) -> bool:
 def _(kind: Container, got: Any, put_in: Any) -> bool:
     if not kind.is_keyed:
         return _each(kind.element, got, put_in)
-    # Keys are sorted, and a set or map keeps one of several equal ones.
+    # Sets and maps sort their keys, and keep only one of several equal keys.
     is_there = bool(got) == bool(put_in) and len(got) <= len(put_in)
     return is_there and all(any(resembles(kind.element, one, other) for other in put_in) for one in got)
 

@@ -1,4 +1,4 @@
-"""Classes of ROOT as kinds: their members under the names that streamer infos give them."""
+"""Kinds for ROOT's own classes. Members have the names in ROOT's streamer infos."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tests.peers.generator.values import (
 
 @dataclass(eq=False)
 class RootClass(Class):
-    """A class of ROOT: it is there already, with its dictionary."""
+    """A class of ROOT, which already has a dictionary."""
 
-    # Whether what was put in comes back as it was (angles are brought into their range).
+    # Whether ROOT returns the values unchanged. For example, angles are normalized to their range.
     keeps: bool = True
 
     def is_exact(self) -> bool:
@@ -45,7 +45,7 @@ class NumberArray(Container):
 
 
 class Date(Number):
-    """The packed number in a TDatime."""
+    """The packed 32-bit number in a TDatime."""
 
     def random(self, rng: Random, limits: Limits) -> int:
         when = (rng.randint(0, 63), rng.randint(1, 12), rng.randint(1, 28), rng.randint(0, 23), rng.randint(0, 59))
@@ -54,7 +54,9 @@ class Date(Number):
 
 
 class Reference(Number):
-    """The number of an object that a TRef refers to: put in as whether there is one, got with the number."""
+    """The ID of the object that a TRef refers to. The written value only says whether the TRef refers to an object; the
+    value read is the ID.
+    """
 
     def random(self, rng: Random, limits: Limits) -> int:
         return rng.randint(0, 1)

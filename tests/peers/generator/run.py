@@ -1,4 +1,4 @@
-"""Many cases, family by family, in processes that load ROOT once for several families."""
+"""Run many cases, family by family, in processes that load ROOT once for several families."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.peers.generator.cases import Outcome
 from tests.peers.generator.report import Summary, from_line
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-# A process that dies loses its remaining parts.
+# Maximum number of parts per process. If a process dies, its remaining parts are lost.
 PARTS_PER_PROCESS_MAX = 20
-# What a process prints after the outcomes of each part.
+# Line that a process prints after the outcomes of each part.
 END_OF_PART = "end of part"
 
 
 @dataclass(frozen=True)
 class Part:
-    """The cases of one family: seeds from the first to before `stop`."""
+    """The cases of one family, with the seeds from `first` up to, but excluding, `stop`."""
 
     format: str
     family: int
@@ -36,14 +36,14 @@ class Part:
 
     @classmethod
     def from_text(cls, text: str) -> Part:
-        """Return the part that `str` made the text of."""
+        """Parse the text that `str` returns for a part."""
         name, *numbers = text.split(":")
         return cls(name, *map(int, numbers))
 
 
 @dataclass(frozen=True)
 class Draw:
-    """Which cases to run."""
+    """The selection of cases to run."""
 
     seed: int
     cases: int
@@ -52,12 +52,12 @@ class Draw:
 
     @property
     def command(self) -> str:
-        """The environment variables that repeat it."""
+        """The environment variables that select the same cases."""
         only = f" FORMAT={self.formats[0]}" if len(self.formats) == 1 else ""
         return f"SEED={self.seed} CASES={self.cases} FAMILY={self.cases_per_family}{only}"
 
     def parts(self) -> list[Part]:
-        """The seeds, cut where the next family begins. Families of several formats alternate."""
+        """Return the cases as one part per family. Formats alternate from family to family."""
         size, stop = self.cases_per_family, self.seed + self.cases
         borders = [self.seed, *range((self.seed // size + 1) * size, stop, size), stop]
         return [
@@ -67,7 +67,7 @@ class Draw:
 
 
 def run_parts(parts: list[Part], folder: Path) -> Iterator[tuple[Part, list[Outcome]]]:
-    """Run parts in one process and yield the outcomes of each; cases without an outcome are wrong."""
+    """Run parts in one process, and yield each part with its outcomes. Cases without an outcome count as wrong."""
     command = [sys.executable, "-m", "tests.peers.generator.worker", str(folder), *map(str, parts)]
     folder.mkdir(parents=True, exist_ok=True)
     errors = folder / "errors.txt"
@@ -88,7 +88,7 @@ def run_parts(parts: list[Part], folder: Path) -> Iterator[tuple[Part, list[Outc
 
 
 def run(draw: Draw, folder: Path, jobs: int, say: Callable[[str], None] = lambda _: None) -> Summary:
-    """Runs the cases of a draw."""
+    """Run the cases of a draw in ``jobs`` parallel processes, and return the summary."""
     summary = Summary()
     lock = Lock()
 

@@ -1,4 +1,4 @@
-"""Branches that end before their tree, with anything in the slots of the baskets that they never wrote."""
+"""Branches with fewer entries than their tree. The array elements for unwritten baskets are uninitialised."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import branchline
 if TYPE_CHECKING:
     from tests.peers.generator.cases import Outcome
 
-# ROOT itself fills up or loses them when it copies a tree.
+# In all other cases, ROOT copies the tree and thereby fills up or drops such branches.
 KEPT_BY = ("closed", "in memory", "indexed", "saved on the way")
 
 
 def draw(rng: Random, layout: Layout) -> dict[str, list[int]]:
-    """The values of the short branches of a tree."""
+    """Draw the short branches of a tree, with their values."""
     if layout.entries == 0 or layout.aftermath not in KEPT_BY or rng.random() < 0.7:
         return {}
     counts = {f"short{i}": rng.choice((0, rng.randrange(layout.entries))) for i in range(rng.randint(1, 2))}
@@ -28,7 +28,7 @@ def draw(rng: Random, layout: Layout) -> dict[str, list[int]]:
 
 
 def fill(root: Any, tree: Any, branches: dict[str, list[int]], rng: Random, layout: Layout) -> None:
-    """Adds them to a tree that has all its entries."""
+    """Add short branches to a tree that is already filled."""
     for name, values in branches.items():
         held = array("i", [0])
         branch = tree.Branch(name, held, f"{name}/I", layout.basket_bytes)
@@ -40,7 +40,9 @@ def fill(root: Any, tree: Any, branches: dict[str, list[int]], rng: Random, layo
 
 
 def check(tree: Any, branches: dict[str, list[int]], outcome: Outcome) -> None:
-    """They are read by name as far as they go, left out of the whole with a warning, and refused beside others."""
+    """Check short branches: read alone, they have their entries; reading the whole tree omits them with a warning;
+    reading them with other branches is an error.
+    """
     for name, values in branches.items():
         if (found := tree[name].array().to_list()) != values:
             outcome.add_wrong("short branch", name, f"{found}, not {values}")
@@ -58,7 +60,7 @@ def check(tree: Any, branches: dict[str, list[int]], outcome: Outcome) -> None:
                 outcome.add_wrong("short branch", name, f"it is refused without its name: {error}")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        # Among what Branchline reads: a class that the file does not describe is only found in an entry.
+        # Read no entries: a class that the file does not describe would only be an error in an entry.
         fields = tree.arrays(entry_stop=0).fields
     told = " ".join(str(one.message) for one in caught if one.category is branchline.UnreadableBranchWarning)
     for name in branches:

@@ -1,4 +1,4 @@
-"""What a case does next, reported to the process that waits for it: a crash of ROOT is not one of Branchline."""
+"""Report the current stage of a case to the parent process, which can then tell crashes of ROOT from others."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _listeners: list[TextIO] = []
 
 
 def report_to(listener: TextIO) -> None:
-    """Writes the stages that follow to a listener."""
+    """Write all further stages to a listener."""
     _listeners.append(listener)
 
 
 def begin(stage: str) -> None:
-    """Says what comes next."""
+    """Report that a stage begins."""
     for listener in _listeners:
         listener.write(f"{stage}\n")
         listener.flush()

@@ -1,7 +1,7 @@
-"""Types of values: how C++ spells them, random values of them, and their bytes in the archive of `archive.h`.
+"""Types of values: their C++ names, random values, and the encoding of values in the archive of `archive.h`.
 
-A value is what awkward's `to_list` gives for it: numbers, texts, lists, dicts of members, None for what is missing.
-Pairs and tuples are Python's tuples.
+Values have the form of awkward's `to_list`: numbers, strings, lists, dicts of members, and None for missing values.
+Pairs and tuples are Python tuples.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SPECIAL_FLOATS = (0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e-40, 3
 
 
 class Reader:
-    """Bytes of the archive, from the front."""
+    """A reader of the bytes of an archive."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -35,53 +35,55 @@ class Reader:
 
 @dataclass
 class Limits:
-    """How large random values may be: elements in a container, letters in a text."""
+    """Size limits of random values: the number of elements in a container, and of letters in a string."""
 
     elements: int = 5
     letters: int = 12
 
     def within(self) -> Limits:
-        """Those of what a container holds."""
+        """Return the limits for the elements of a container."""
         return Limits(max(1, self.elements * 2 // 3), self.letters)
 
 
 class Kind(ABC):
-    """A type: `cpp` is its name in C++."""
+    """A type. `cpp` is its name in C++."""
 
     cpp: str
 
     @abstractmethod
     def random(self, rng: Random, limits: Limits) -> Any:
-        """A value."""
+        """Return a random value."""
 
     @abstractmethod
     def pack(self, value: Any, out: bytearray) -> None:
-        """Appends the bytes of a value."""
+        """Append the bytes of a value."""
 
     @abstractmethod
     def unpack(self, reader: Reader) -> Any:
-        """The value whose bytes come next."""
+        """Read the next value."""
 
     @abstractmethod
     def form(self) -> str:
-        """The form of the array, as `compare.form_of` writes it; `?` where it depends on the values."""
+        """Return the form of an array of this kind, in the notation of `compare.form_of`. `?` stands for parts that
+        depend on the values.
+        """
 
     def parts(self) -> list[Kind]:
-        """The kinds that this is made of."""
+        """Return the kinds that this kind directly contains."""
         return []
 
     def everything(self) -> list[Kind]:
-        """This and all that it is made of, what is needed first before what needs it."""
+        """Return this kind and all kinds in it. Each kind comes after the kinds that it contains."""
         return [kind for part in self.parts() for kind in part.everything()] + [self]
 
     def is_exact(self) -> bool:
-        """Whether what is written is what was put in, bit by bit and in its order."""
+        """Return whether ROOT stores values bit by bit and in order."""
         return all(part.is_exact() for part in self.parts())
 
 
 @dataclass(eq=False)
 class Number(Kind):
-    """A number: its C++ name, its letter for `struct`, its form."""
+    """A number: its C++ name, its format character for `struct`, and its form."""
 
     cpp: str
     code: str
@@ -108,7 +110,7 @@ class Number(Kind):
 
 
 class Count(Number):
-    """The number of something, with or without a sign: readers differ in that."""
+    """A count, which may be signed or unsigned, depending on the reader."""
 
     def form(self) -> str:
         return "?"
@@ -122,20 +124,20 @@ NUMBERS = [
     Number("unsigned long", "Q", "u8"), Number("Long64_t", "q", "i8"), Number("ULong64_t", "Q", "u8"),
     Number("float", "f", "f4"), Number("double", "d", "f8"),
 ]  # fmt: skip
-# The same numbers under names of ROOT and of a family (cpp.py), with which classes and template arguments are spelt.
+# The same numbers under typedef names of ROOT and of a family (cpp.py), used in members and template arguments.
 NAMED_NUMBERS = [
     Number("Char_t", "b", "i1"), Number("UChar_t", "B", "u1"), Number("Short_t", "h", "i2"), Number("Int_t", "i", "i4"),
     Number("UInt_t", "I", "u4"), Number("Float_t", "f", "f4"), Number("Double_t", "d", "f8"),
     Number("int64_t", "q", "i8"), Number("uint16_t", "H", "u2"),
 ]  # fmt: skip
 INT, FLOAT, DOUBLE = (next(n for n in NUMBERS if n.cpp == name) for name in ("int", "float", "double"))
-# What may be a key or an element of a set: no NaN among them.
+# Numbers for keys and for elements of sets: only integers, because floats may be NaN.
 KEYS = [number for number in NUMBERS if number.code not in "fd?"]
 
 
 @dataclass(eq=False)
 class Packed(Kind):
-    """Double32_t or Float16_t, in a class with a range and a number of bits in its comment."""
+    """Double32_t or Float16_t. A member of a class may declare a range and a number of bits in its comment."""
 
     cpp: str
     low: float | None = None
@@ -147,7 +149,7 @@ class Packed(Kind):
         return "d" if self.cpp == "Double32_t" else "f"
 
     def comment(self) -> str:
-        """What stands behind the member."""
+        """The comment after the member."""
         if self.low is None and self.bits is None:
             return ""
         bits = "" if self.bits is None else f",{self.bits}"
@@ -196,7 +198,7 @@ class Text(Kind):
 
 @dataclass(eq=False)
 class FixedArray(Kind):
-    """An array of fixed extents, outermost first; a member of a class, or a std::array."""
+    """A fixed-size array, as a C array member or a std::array. The outermost extent comes first."""
 
     of: Kind
     extents: tuple[int, ...]
@@ -237,7 +239,7 @@ class FixedArray(Kind):
 
 @dataclass(eq=False)
 class Container(Kind):
-    """A container of the standard library with one type of elements, or a map with keys and values."""
+    """A standard library container with one element type, or a map with keys and values."""
 
     template: str
     of: Kind
@@ -250,12 +252,12 @@ class Container(Kind):
 
     @property
     def element(self) -> Kind:
-        """What it is a list of."""
+        """The kind of the elements. For a map, a pair."""
         return self.of if self.key is None else Pair([self.key, self.of])
 
     @property
     def is_unordered(self) -> bool:
-        """Whether its order is no one's business."""
+        """Whether the order of the elements is unspecified."""
         return "unordered" in self.template
 
     @property
@@ -341,7 +343,7 @@ class Member:
 
     name: str
     kind: Kind
-    # The member that counts it, for a pointer to numbers.
+    # Name of the member with the array length, if this member is a variable-size array.
     counter: str | None = None
     # Whether ROOT stores it.
     is_stored: bool = True
@@ -349,7 +351,7 @@ class Member:
 
 @dataclass(eq=False)
 class Class(Kind):
-    """A class of ours."""
+    """A class of a family."""
 
     cpp: str
     members: list[Member]
@@ -359,11 +361,11 @@ class Class(Kind):
     is_polymorphic: bool = False
 
     def ancestors(self) -> list[Class]:
-        """Its bases and theirs."""
+        """Return all direct and indirect base classes."""
         return [one for base in self.bases for one in (base, *base.ancestors())]
 
     def all_members(self) -> list[Member]:
-        """Members that ROOT stores, those of the bases first."""
+        """Return all members that ROOT stores. Members of base classes come first."""
         own = [member for member in self.members if member.is_stored]
         return [member for base in self.bases for member in base.all_members()] + own
 
@@ -385,7 +387,8 @@ class Class(Kind):
 
     def form(self) -> str:
         members = sorted(f"{member.name}:{member.kind.form()}" for member in self.all_members())
-        # Arrays of enumerations that ROOT does not store have a column where there is no object to tell.
+        # Fixed-size arrays of enumerations have a column even if ROOT does not store them: without objects, a reader
+        # cannot know that they are missing.
         classes = [self, *self.ancestors()]
         members += [f"{member.name}:?" for one in classes for member in one.members if not member.is_stored]
         return "{" + ",".join(members) + "}"
@@ -395,7 +398,9 @@ class Class(Kind):
 
 
 def heirs(one: Class, classes: list[Class]) -> list[Class]:
-    """A class and those of others that inherit from it, which pointers to it may lead to."""
+    """Return a class and all classes that inherit from it: the possible classes of objects behind a pointer to the
+    class.
+    """
     if not (one.is_polymorphic or one.is_tobject):
         return [one]
     return [one, *(other for other in classes if one in other.ancestors())]
@@ -403,7 +408,7 @@ def heirs(one: Class, classes: list[Class]) -> list[Class]:
 
 @dataclass(eq=False)
 class CountedArray(Kind):
-    """A member that points to as many numbers or objects as another one says."""
+    """A variable-size array of numbers or objects, whose length is another member."""
 
     of: Kind
 
@@ -431,7 +436,7 @@ class CountedArray(Kind):
 
 @dataclass(eq=False)
 class Pointer(Kind):
-    """A pointer that is null, or to an object of one of several classes; its value is that object's."""
+    """A pointer that is null or points to an object of one of several classes. Its value is the object's value."""
 
     declared: Class
     classes: list[Class]
@@ -464,7 +469,7 @@ class Pointer(Kind):
 
 @dataclass(eq=False)
 class Holding(Kind):
-    """What holds one of another kind, and has its value."""
+    """A wrapper around another kind, with the same value."""
 
     of: Kind
 
@@ -483,7 +488,7 @@ class Holding(Kind):
 
 @dataclass
 class Pointed:
-    """An object to be put behind a pointer: the number of its class, and its value."""
+    """An object for a pointer to point to: the number of its class, and its value."""
 
     number: int
     value: Any

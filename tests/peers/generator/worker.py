@@ -1,6 +1,6 @@
-"""The cases of families of classes: `python -m tests.peers.generator.worker FOLDER FORMAT:FAMILY:FIRST:STOP ...`.
+"""Run cases of class families: `python -m tests.peers.generator.worker FOLDER FORMAT:FAMILY:FIRST:STOP ...`.
 
-ROOT may crash or hang, so the cases run in child processes. Each prints its outcome as one line of JSON.
+ROOT may crash or hang, so the cases run in child processes. The outcome of each case is printed as a line of JSON.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from tests.peers.peers import import_root
 CASE_SECONDS_MAX = 120
 FAMILY_SECONDS_MAX = 6000
 FATAL_SIGNALS = (signal.SIGALRM, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
-# ROOT allocates whatever the counts say that it wrote from memory which it had not set.
+# Memory limit of a case. ROOT may write uninitialised counts, and allocates memory according to these counts when it
+# reads them.
 CASE_MEMORY_BYTES_MAX = 8_000_000_000
 
 
 def in_children(case: Callable[[int], Outcome], seeds: Sequence[int]) -> Iterator[str]:
-    """The outcomes of cases, as lines. One child runs them until it dies; the outcome of the case that it was at says
-    how it died, and doing what, and another child goes on behind that case.
+    """Yield the outcomes of cases as lines. A child process runs the cases. If it dies, the outcome of the current case
+    has the signal or status and the current stage, and another child process runs the remaining cases.
     """
     while seeds:
         reading, writing = os.pipe()
@@ -58,9 +59,9 @@ def in_children(case: Callable[[int], Outcome], seeds: Sequence[int]) -> Iterato
 
 
 def run_cases(case: Callable[[int], Outcome], seeds: Sequence[int], writing: int) -> NoReturn:
-    """Runs cases in this process, which ends with them, and writes an outcome for each."""
+    """Run cases in this process, write an outcome for each case, and exit."""
     for number in FATAL_SIGNALS:
-        # ROOT's handlers may hang on a damaged heap, and hold up the alarm.
+        # ROOT's signal handlers may hang if the heap is corrupted, and would then delay the alarm.
         signal.signal(number, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_DATA, (CASE_MEMORY_BYTES_MAX, CASE_MEMORY_BYTES_MAX))
     with os.fdopen(writing, "w") as pipe:
@@ -99,9 +100,9 @@ def run_part(root: Any, part: Part, folder: Path) -> None:
 
 
 def main(folder: Path, parts: list[Part]) -> None:
-    """Run each family in a fork of this process, which has loaded ROOT and compiled what all families need."""
+    """Run each family in a fork of this process, after loading ROOT and compiling the code that all families need."""
     root = import_root()
-    # Its pages of stack traces would hide what the cases say.
+    # ROOT's long stack traces would hide the output of the cases.
     root.gEnv.SetValue("Root.Stacktrace", "no")
     for name in {part.format: None for part in parts}:
         prepared = folder / name

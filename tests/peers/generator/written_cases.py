@@ -1,6 +1,6 @@
-"""One case: a table or DataFrame of random columns, written by Branchline, read by Branchline, uproot and ROOT.
+"""A case of this format: Branchline writes a table or DataFrame, and Branchline, uproot and ROOT read it.
 
-Types, names and values are kept, or the table is refused by the name of the column.
+Types, names and values must be the same, or Branchline must refuse the table and name the column.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.peers.generator.frames import Drawn, draw_frame
 import branchline
 
 KINDS = {"mktree": "TTree", "mkrntuple": "RNTuple"}
-# All entries of an RNTuple as ROOT prints them, and the numbers of the leaf of a TTree at an entry.
+# Code to print all entries of an RNTuple with ROOT, and to return the numbers in a leaf of a TTree at an entry.
 PRINTED = """
 #include <ROOT/RNTupleReader.hxx>
 #include <TLeaf.h>
@@ -58,7 +58,7 @@ std::string leafDigits(TTree& tree, const std::string& name, Long64_t entry) {
 
 
 def warm_up(root: Any, family: None, folder: Path) -> None:
-    """Has ROOT compile what every case needs, before the processes of the cases begin."""
+    """Compile the code that all cases need with ROOT, before the processes of the cases are forked."""
     root.gInterpreter.Declare(PRINTED)
     tree, held = root.TTree("t", ""), array("i", [0])
     tree.Branch("x", held, "x/I")
@@ -68,7 +68,7 @@ def warm_up(root: Any, family: None, folder: Path) -> None:
 
 
 def run_case(root: Any, family: None, seed: int, folder: Path) -> Outcome:
-    """Writes and compares the case of a seed."""
+    """Write and compare the case of a seed."""
     rng, outcome = Random(seed), Outcome(seed)
     kind = rng.choice(list(KINDS))
     stages.begin(stages.BRANCHLINE_WRITES)
@@ -104,9 +104,9 @@ def write(path: Path, kind: str, drawn: Drawn, rng: Random) -> None:
 
 
 def refuse(drawn: Drawn, error: Exception, outcome: Outcome) -> None:
-    """A refusal must be one, and name the column."""
+    """Check that an error is a refusal that names a column."""
     is_clear = isinstance(error, ValueError | TypeError | branchline.UnsupportedBranchError)
-    # Members of records have names such as column_member.
+    # The members of records become branches with names such as column_member.
     names = [name for name in drawn.types if re.search(rf"\b{re.escape(name)}(?=\b|_)", str(error))]
     if not is_clear or not names:
         outcome.add_wrong("refusal", str(list(drawn.types)), shown_error(error))
@@ -115,12 +115,12 @@ def refuse(drawn: Drawn, error: Exception, outcome: Outcome) -> None:
 
 
 def scalar_of(of: pa.DataType) -> str:
-    """The kind of a column, in a word."""
+    """Return the kind of a column, in one word."""
     return str(of).partition("<")[0].partition("[")[0]
 
 
 def branches(kind: str, drawn: Drawn, outcome: Outcome) -> Iterator[tuple[str, tuple[pa.DataType, list[Any]]]]:
-    """The branches that the columns become: in a TTree members of records are branches."""
+    """Yield the branches for the columns. In a TTree, each member of a record is a branch."""
     for name, of in drawn.types.items():
         yield from _branches(name, of, drawn.values[name], is_divided=kind == "mktree")
 
@@ -139,10 +139,10 @@ def _branches(name: str, of: pa.DataType, values: list[Any], *, is_divided: bool
 
 
 def check(found: ak.Array, wanted: dict[str, tuple[pa.DataType, list[Any]]], outcome: Outcome) -> None:
-    """Names, types and values as Branchline reads them."""
+    """Check the names, types and values that Branchline reads."""
     added = {name for name in found.fields if name.startswith("n") and name not in wanted}
     if "pandas" in outcome.layout and "index" not in wanted:
-        added.add("index")  # of the frame, as uproot writes it
+        added.add("index")  # the index of the DataFrame, as uproot writes it
     if set(found.fields) - added != set(wanted):
         outcome.add_wrong("names", str(found.fields), f"not {list(wanted)}")
         return
@@ -154,7 +154,7 @@ def check(found: ak.Array, wanted: dict[str, tuple[pa.DataType, list[Any]]], out
             type_wanted = None  # a TTree has no half precision
         is_nested = any(mark in (type_wanted or "") for mark in "*{")
         if "pandas_of_numpy" in outcome.layout or ("nullable" in outcome.layout and is_nested):
-            type_wanted = None  # such frames hold objects, or floats where values are missing
+            type_wanted = None  # such frames have objects, or floats if values are missing
         if not equal(got, expected):
             outcome.add_wrong("values", name, f"{shown(got)}, not {shown(expected)}")
         elif type_wanted is not None and type_found != type_wanted and values:
@@ -164,13 +164,13 @@ def check(found: ak.Array, wanted: dict[str, tuple[pa.DataType, list[Any]]], out
 
 
 def as_written(value: Any, of: pa.DataType) -> Any:
-    """A value of a column as it is read again."""
+    """Return the value that is expected after reading a value of a column."""
     is_missing = value is None or value is pd.NA or value is pd.NaT
     is_number = pa.types.is_floating(of) or pa.types.is_integer(of)
     if isinstance(value, float) and math.isnan(value) and not is_number:
-        is_missing = True  # as NumPy's columns of objects have it
+        is_missing = True  # as in NumPy's object columns
     if pa.types.is_struct(of):
-        # A record that is missing has members that are.
+        # The members of a missing record are missing.
         return {one.name: as_written(None if is_missing else value[one.name], one.type) for one in of}
     if is_missing:
         return None
@@ -180,7 +180,7 @@ def as_written(value: Any, of: pa.DataType) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value of Python, without types of NumPy and awkward."""
+    """Convert a value of NumPy or awkward to a Python value."""
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
@@ -191,7 +191,7 @@ def plain(value: Any) -> Any:
 
 
 def equal(got: Any, wanted: Any) -> bool:
-    """Whether values are the same, with NaN as NaN; None in a pandas column of floats is NaN."""
+    """Return whether values are equal. NaN equals NaN, and None in a pandas column of floats is NaN."""
     if isinstance(got, list) and isinstance(wanted, list):
         return len(got) == len(wanted) and all(map(equal, got, wanted))
     if isinstance(got, dict) and isinstance(wanted, dict):
@@ -199,12 +199,12 @@ def equal(got: Any, wanted: Any) -> bool:
     if isinstance(got, float) and isinstance(wanted, float):
         return got == wanted or (math.isnan(got) and math.isnan(wanted))
     if isinstance(got, float) and type(wanted) is int:
-        return got == wanted  # an object of pandas that has floats beside it
+        return got == wanted  # a pandas object column that also contains floats
     return type(got) is type(wanted) and bool(got == wanted)
 
 
 def type_of(of: Any) -> str:
-    """The type of an array, without what may be missing."""
+    """Return the type of an array, without option types."""
     if isinstance(of, ak.types.OptionType):
         return type_of(of.content)
     if isinstance(of, ak.types.RecordType) and not of.is_tuple:
@@ -219,7 +219,7 @@ def type_of(of: Any) -> str:
 
 
 def arrow_type(of: pa.DataType) -> str | None:
-    """The same of a type of Arrow; None for those that are read as something else."""
+    """Return the expected type for an Arrow type, in the notation of `type_of`. None if it is read as another type."""
     if pa.types.is_struct(of):
         inner = [(one.name, arrow_type(one.type)) for one in of]
         return None if None in dict(inner).values() else "{" + ",".join(f"{n}:{t}" for n, t in inner) + "}"
@@ -256,7 +256,7 @@ def compare(what: str, got: list[Any], read: Callable[[], Any], outcome: Outcome
 def check_ntuple_by_root(root: Any, path: Path, found: ak.Array, outcome: Outcome) -> None:
     """All entries as ROOT prints them."""
     text = bytes.fromhex(str(root.peers.printedEntries(str(path), "t"))).decode(errors="replace")
-    # ROOT prints them as one object behind the other, and NaN as C does.
+    # ROOT prints one JSON object after the other, and prints NaN like C.
     text = re.sub(r"(?<=[\s\[:,])(-?)(nan|inf)\b", lambda one: {"nan": "NaN", "inf": f"{one[1]}Infinity"}[one[2]], text)
     decoder, at, entries = json.JSONDecoder(), 0, []
     while at < len(text.rstrip()):
@@ -273,7 +273,7 @@ def check_ntuple_by_root(root: Any, path: Path, found: ak.Array, outcome: Outcom
 
 
 def as_printed(value: Any) -> Any:
-    """ROOT prints whole floats without a point, and does not print the names of tuples."""
+    """Convert a value to the form that ROOT prints: whole floats without a decimal point, and tuples without names."""
     if isinstance(value, list):
         return [as_printed(one) for one in value]
     if isinstance(value, dict) and "_0" in value:
@@ -287,7 +287,7 @@ def as_printed(value: Any) -> Any:
 
 
 def check_tree_by_root(root: Any, path: Path, found: ak.Array, outcome: Outcome) -> None:
-    """The branches of numbers, and of lists of them."""
+    """Check branches of numbers and of lists of numbers with ROOT."""
     file = root.TFile.Open(str(path))
     tree = file.Get("t")
     if tree.GetEntries() != len(found):
@@ -309,7 +309,7 @@ def check_tree_by_root(root: Any, path: Path, found: ak.Array, outcome: Outcome)
 
 
 def leaf_class(tree: Any, name: str) -> str:
-    """The class of the leaf of a branch; empty for objects and texts."""
+    """Return the class of a branch's leaf; empty for objects and strings."""
     branch = tree.GetListOfBranches().FindObject(name)
     if not branch:
         return ""
