@@ -1,7 +1,7 @@
-"""Kinds of columns that ROOT is made to write, each with random values, and with ROOT's own way to read them back.
+"""Kinds of columns with random values. Each kind can write its values with ROOT and read them back.
 
-A column knows its values as an awkward array per branch (`truths`), puts those of one entry where ROOT fills from
-(`put`), and gets those that ROOT read for one entry (`got`) as a NumPy array, to be compared with `wanted`.
+`truths` returns the values of a column as an awkward array per branch. `put` stores the values of an entry where ROOT
+fills branches from. `got` returns the values that ROOT read for an entry as a NumPy array, to compare with `wanted`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
-# Letters of ROOT's leaf lists and the NumPy types of their values.
+# Type letters in ROOT's leaf lists, with the NumPy types of the values.
 LEAF_TYPES = {
     "B": "i1", "b": "u1", "S": "i2", "s": "u2", "I": "i4", "i": "u4", "L": "i8", "l": "u8", "G": "i8", "g": "u8",
     "F": "f4", "D": "f8", "O": "?", "f": "f4", "d": "f8",
@@ -26,7 +26,7 @@ SPECIAL_FLOATS = np.array([np.nan, np.inf, -np.inf, -0.0, 5e-324, 1e-42])
 
 
 def random_values(rng: np.random.Generator, code: str, dtype: str, count: int) -> np.ndarray:
-    """Any values of the type; for the types that ROOT stores shortened, values that survive it."""
+    """Return random values of a type. For packed floats, return values that ROOT stores without loss."""
     if code == "f":
         return rng.integers(-64, 64, count).astype("f4") * np.float32(0.5)
     if code == "d":
@@ -42,7 +42,7 @@ def random_values(rng: np.random.Generator, code: str, dtype: str, count: int) -
 
 
 def random_counts(rng: np.random.Generator, entries: int, largest: int) -> np.ndarray:
-    """Lengths per entry with zeros, runs of zeros, and a tail up to `largest`."""
+    """Return a length per entry. The lengths include zeros, runs of zeros, and a tail up to `largest`."""
     counts = np.minimum(rng.geometric(0.2, entries) - 1, largest)
     start = int(rng.integers(0, entries))
     counts[start : start + entries // 10] = 0
@@ -50,12 +50,12 @@ def random_counts(rng: np.random.Generator, entries: int, largest: int) -> np.nd
 
 
 def random_texts(rng: np.random.Generator, entries: int, longest: int) -> list[str]:
-    """Texts of 0 to `longest` letters, some of which take several bytes."""
+    """Return strings of 0 to `longest` characters, some of which take several bytes."""
     return ["".join(rng.choice(ALPHABET, size=n)) for n in rng.integers(0, longest + 1, entries)]
 
 
 class LeafColumn:
-    """`name[2][3]/T`: a number, or a fixed array of them."""
+    """`name[2][3]/T`: a number, or a fixed-size array of numbers."""
 
     def __init__(self, rng: np.random.Generator, name: str, code: str, dims: tuple[int, ...], entries: int) -> None:
         self.name, self.code, self.dims = name, code, dims
@@ -84,7 +84,7 @@ class LeafColumn:
 
 
 class LeafListColumn:
-    """`a/F:b[3]/I:c/O`: several leaves in one branch, a record per entry; the larger first, as ROOT wants them."""
+    """`a/F:b[3]/I:c/O`: several leaves in one branch, with a record per entry. ROOT requires larger types first."""
 
     def __init__(self, rng: np.random.Generator, name: str, codes: str, entries: int) -> None:
         self.name = name
@@ -125,12 +125,12 @@ class LeafListColumn:
 
 
 def _packed(record: np.void) -> np.ndarray:
-    """The bytes of a record without those between its members."""
+    """Return the bytes of a record without padding."""
     return np.frombuffer(b"".join(record[name].tobytes() for name in record.dtype.names or ()), "u1")
 
 
 class CountedColumn:
-    """`name[n][3]/T`: arrays whose length another leaf gives."""
+    """`name[n][3]/T`: arrays whose length is the value of another leaf."""
 
     def __init__(
         self, rng: np.random.Generator, name: str, code: str, dims: tuple[int, ...], count: LeafColumn
@@ -166,7 +166,7 @@ class CountedColumn:
 
 
 class TextColumn:
-    """`name/C`: a text that ends with a zero byte in memory."""
+    """`name/C`: a null-terminated string."""
 
     def __init__(self, rng: np.random.Generator, name: str, entries: int, longest: int) -> None:
         self.name, self.texts = name, random_texts(rng, entries, longest)
@@ -242,8 +242,8 @@ class VectorColumn:
             self.vector.push_back(value)
 
     def got(self) -> np.ndarray:
-        values = [self.vector[i] for i in range(self.vector.size())]  # its iterator takes chars as UTF-8
-        if values and isinstance(values[0], str):  # PyROOT gives a char as a text of one letter
+        values = [self.vector[i] for i in range(self.vector.size())]  # the iterator would decode chars as UTF-8
+        if values and isinstance(values[0], str):  # PyROOT returns a char as a string of one character
             return np.array([ord(letter) for letter in values], "u1").view(self.dtype)
         return np.array(values, self.dtype)
 
@@ -256,7 +256,7 @@ class VectorColumn:
 
 
 class ParticlesColumn:
-    """A TClonesArray of TParticle, split into the particles' members."""
+    """A TClonesArray of TParticle, split into branches for the members."""
 
     MEMBERS = ("fPdgCode", "fStatusCode", "fMother[2]", "fPx", "fPy", "fPz", "fE", "fVx", "fVy", "fVz", "fVt")
 
@@ -311,7 +311,7 @@ class ParticlesColumn:
 
 
 class LorentzColumn:
-    """A ROOT::Math::XYZTVector, split into the members of the coordinates inside it."""
+    """A ROOT::Math::XYZTVector, split into branches for the members of its coordinates."""
 
     def __init__(self, rng: np.random.Generator, name: str, entries: int) -> None:
         self.name = name
@@ -340,7 +340,7 @@ class LorentzColumn:
 
 
 class NamedColumn:
-    """A TNamed, split: two texts."""
+    """A split TNamed, which consists of two strings."""
 
     def __init__(self, rng: np.random.Generator, name: str, entries: int) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-// Classes with enumerations, arrays and pointers, and functions that write them, for test_enumerations.py.
+// For test_enumerations.py: classes with enumerations, arrays and pointers, and functions that write their objects.
 
 #include <string>
 struct OneElement { std::string text[1]; std::vector<int> list[1]; std::string grid[1][2]; int z; };
@@ -42,7 +42,7 @@ void fill_containers(TFile* file) {
   unsures.Add(unsure);
   auto* unsure_array = &unsures;
   int z = 0;
-  // Of maps in objects in a TObjArray that are streamed one by one ROOT does not describe the pairs.
+  // ROOT does not describe the pairs of maps in objects that are in a TObjArray and not streamed memberwise.
   TVirtualStreamerInfo::SetStreamMemberWise(kFALSE);
   tree.Branch("keyed", &array, 32000, 0);
   tree.Branch("unsure", &unsure_array, 32000, 0);
@@ -83,7 +83,7 @@ void fill_undescribed(TFile* file) {
   tree.Write();
 }
 
-// The array is as large as a byte count, a version and a checksum.
+// The array has the size of a byte count, a version and a checksum.
 struct ArrayBeforePair { E_u32 f[3]; std::pair<std::vector<int>, double> p; };
 #ifdef __CLING__
 #pragma link C++ class std::pair<std::vector<int>, double>+;
@@ -128,8 +128,8 @@ void fill_stored_arrays(TFile* file) {
   tree.Write();
 }
 
-// With a dictionary of its own, ROOT takes a vector of small numbers for one of ints, and drops what is left over. A
-// member that an object writes itself is the exception.
+// If a vector of a small enumeration has a dictionary, ROOT treats it as a vector of ints and drops the remainder,
+// except for a member that is streamed with its object.
 #include <TClonesArray.h>
 enum E_small : unsigned char { A_small = 1, B_small = 250 };
 struct SmallEnumeration { std::vector<E_small> v; int z = 0; std::vector<E_small> a[1]; };
@@ -181,7 +181,8 @@ void fill_taken_for_ints(TFile* file, const char* name, int number) {
   tree.Write();
 }
 
-// ROOT stores the 64-bit numbers of members as one int each, and those behind pointers and in maps as two.
+// ROOT stores each 64-bit number as one int in containers that are members, and as two ints in containers behind
+// pointers and in maps.
 enum E_wide : long { A_wide = 1, B_wide = -5000000000 };
 struct Wide {
   std::vector<E_wide> v;
@@ -211,7 +212,7 @@ void fill_wide(TFile* file, int split) {
   tree.Write();
 }
 
-// The only descriptions of these enumerations are those of pointers to containers.
+// The file describes these enumerations only through pointers to containers.
 struct BehindPointers {
   std::vector<E_wide>* wide = new std::vector<E_wide>;
   std::vector<E_i16>* narrow = new std::vector<E_i16>;
@@ -223,7 +224,7 @@ void fill_behind_pointers(TFile* file, int split) {
   tree.Branch("o.", &o, 32000, split);
   for (o.z = 0; o.z < 3; o.z++) {
     o.wide->assign(o.z, B_wide);
-    o.narrow->assign(2 * o.z, E_i16(0));  // two of these are an int that is a valid number, too
+    o.narrow->assign(2 * o.z, E_i16(0));  // two of these, read as an int, are a valid number, too
     tree.Fill();
   }
   tree.Write();

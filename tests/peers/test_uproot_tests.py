@@ -1,4 +1,4 @@
-"""The runner of uproot's own tests, on a checkout with a test of each kind."""
+"""The runner of uproot's own tests reports the right outcomes for a checkout with a test of each kind."""
 
 from __future__ import annotations
 

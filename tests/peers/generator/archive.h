@@ -1,6 +1,6 @@
-// Values of any type from and to bytes in one canonical order: what the generator in Python packs and unpacks.
-// Numbers are native, texts and containers begin with an unsigned 32-bit count, pointers with a byte: 0 for null, else
-// the number of their class.
+// Conversion of values of any type from and to the bytes of an archive, which the Python generator packs and unpacks.
+// Numbers are in native byte order. Strings and containers begin with an unsigned 32-bit count. Pointers begin with a
+// byte: 0 for null, otherwise the number of the object's class.
 #ifndef BRANCHLINE_PEERS_ARCHIVE_H
 #define BRANCHLINE_PEERS_ARCHIVE_H
 
@@ -50,14 +50,14 @@
 
 namespace peers {
 
-/// Bytes from which values are taken.
+/// An archive to read values from.
 struct Source {
   static constexpr bool reads = true;
   const char* at = nullptr;
   void raw(void* value, std::size_t size) { std::memcpy(value, at, size); at += size; }
 };
 
-/// Bytes to which values are given.
+/// An archive to append values to.
 struct Sink {
   static constexpr bool reads = false;
   std::string bytes;
@@ -101,7 +101,7 @@ template <class T> void passContainer(Source& archive, T& value) {
   value.clear();
   const auto count = passCount(archive, 0);
   for (std::uint32_t i = 0; i < count; ++i) {
-    typename Element<T>::type element{};  // a new one each time: copies share what its pointers point to
+    typename Element<T>::type element{};  // a new element each time, because copies share the targets of pointers
     pass(archive, element);
     if constexpr (is_keyed<T>::value) value.insert(std::move(element));
     else if constexpr (is_made_of<T, std::forward_list>::value) value.push_front(std::move(element));
@@ -128,7 +128,7 @@ template <class A, class T> void passTArray(A& archive, T& value) {
   for (std::uint32_t i = 0; i < count; ++i) pass(archive, value[i]);
 }
 
-/// An object behind a pointer that may be of one of several classes.
+/// Passes a pointer to an object of one of several classes.
 template <class A, class Declared, class... Classes> void passPointer(A& archive, Declared*& pointer) {
   std::uint8_t number = 0;
   if constexpr (A::reads) {
@@ -156,7 +156,8 @@ template <class A, class Declared, class... Classes> void passPointer(A& archive
   }
 }
 
-/// The classes that objects behind pointers to `T` may have: families specialise it with a tuple of pointers to them.
+/// The possible classes of objects behind pointers to `T`. Families specialise it with a tuple of pointers to these
+/// classes.
 template <class T> struct Family { using classes = std::tuple<T*>; };
 
 template <class A, class Declared, class... Classes>
@@ -164,7 +165,7 @@ void passAnyOf(A& archive, Declared*& pointer, const std::tuple<Classes*...>*) {
   passPointer<A, Declared, Classes...>(archive, pointer);
 }
 
-/// A pointer to as many values as another member says.
+/// Passes a variable-size array, whose length is another member.
 template <class A, class N, class T> void passCounted(A& archive, N& count, T*& values) {
   count = static_cast<N>(passCount(archive, count));
   if constexpr (A::reads) {
@@ -174,7 +175,7 @@ template <class A, class N, class T> void passCounted(A& archive, N& count, T*& 
   for (N i = 0; i < count; ++i) pass(archive, values[i]);
 }
 
-/// The objects behind the pointers of an array, none of which is null.
+/// Passes the objects behind the pointers of an array, which are never null.
 template <class A, class T> void passPointed(A& archive, T& value) {
   if constexpr (std::is_array_v<T>) {
     for (auto& element : value) passPointed(archive, element);
@@ -183,14 +184,14 @@ template <class A, class T> void passPointed(A& archive, T& value) {
   }
 }
 
-/// The objects of a TClonesArray.
+/// Passes the objects of a TClonesArray.
 template <class T, class A> void passClones(A& archive, TClonesArray& array) {
   const auto count = passCount(archive, array.GetEntriesFast());
   if constexpr (A::reads) array.Delete();
   for (std::uint32_t i = 0; i < count; ++i) pass(archive, *static_cast<T*>(array.ConstructedAt(i)));
 }
 
-/// The objects of a TObjArray, each of one of several classes or null.
+/// Passes the elements of a TObjArray: objects of several classes, or null pointers.
 template <class A, class... Classes> void passObjects(A& archive, TObjArray& array) {
   const auto count = passCount(archive, array.GetEntriesFast());
   if constexpr (A::reads) { array.SetOwner(false); array.Clear(); }
@@ -201,7 +202,7 @@ template <class A, class... Classes> void passObjects(A& archive, TObjArray& arr
   }
 }
 
-/// The objects of a TList, each of one of several classes.
+/// Passes the objects of a TList, which may have several classes.
 template <class A, class... Classes> void passList(A& archive, TList& list) {
   const auto count = passCount(archive, list.GetSize());
   if constexpr (A::reads) list.Clear("nodelete");
@@ -314,7 +315,7 @@ template <class A, class... Ts> void passVariant(A& archive, std::variant<Ts...>
     std::uint8_t i = 0;
     ((i++ == number ? void(value = Ts{}) : void()), ...);
   }
-  // ROOT leaves a variant valueless where its field came later than the entry.
+  // In entries before a field was added, ROOT's variants have no value.
   if (!value.valueless_by_exception()) std::visit([&](auto& held) { pass(archive, held); }, value);
 }
 
@@ -362,7 +363,7 @@ template <class A, class T> void pass(A& archive, T& value) {
   }
 }
 
-/// A type of a family: how to make an object of it, and its values from and to bytes.
+/// A type of a family, with functions that create an object and pass its values from and to an archive.
 struct Slot {
   std::string type;
   void* (*make)();

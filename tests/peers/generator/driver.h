@@ -1,4 +1,4 @@
-// Branches and fields whose values come from, and go to, the bytes of the archive.
+// Branches and fields that are filled from an archive, and read into an archive.
 #ifndef BRANCHLINE_PEERS_DRIVER_H
 #define BRANCHLINE_PEERS_DRIVER_H
 
@@ -32,16 +32,17 @@ struct Held {
   void clear() { sink.bytes.clear(); }
 };
 
-/// Where the baskets of a branch are is not for everyone.
+/// Gives access to the protected members with the locations of baskets.
 struct OpenBranch : TBranch {
   using TBranch::fBasketBytes;
   using TBranch::fBasketSeek;
 };
 
-/// Leaves anything in the slots of baskets that a branch never wrote, as ROOT sometimes does.
+/// Writes random values to the array elements for unwritten baskets. ROOT sometimes leaves uninitialised values there.
 inline void spoilUnwritten(TBranch& branch, unsigned seed) {
   std::mt19937 random(seed);
-  // ROOT takes the place in the file of a basket in memory for that of one that it has written.
+  // Keep the element of a filled basket in memory, because ROOT would take its offset for the offset of a written
+  // basket.
   auto* last = static_cast<TBasket*>(branch.GetListOfBaskets()->At(branch.GetWriteBasket()));
   bool isFilled = last && last->GetNevBuf() > 0;
   for (int slot = branch.GetWriteBasket() + isFilled; slot < branch.GetMaxBaskets(); ++slot) {

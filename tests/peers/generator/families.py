@@ -89,8 +89,7 @@ class Maker:
         return self.rng.choice((Text(), self.rng.choice(KEYS), INT, self.enumeration()))
 
     def plain(self) -> list[Class]:
-        """Return the classes that containers can copy: no TObjects, and no classes with pointers or ROOT collections.
-        """
+        """Return the classes that containers can copy: no TObjects, no classes with pointers or ROOT collections."""
         holders = (Clones, Objects, Pointer, NeverNull, OldText)
         held = [(one, any(isinstance(part, holders) for part in one.everything())) for one in self.family.classes]
         return [one for one, holds in held if not holds and not one.is_tobject]

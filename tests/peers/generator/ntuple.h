@@ -1,4 +1,4 @@
-// RNTuples whose fields come from, and go to, the bytes of the archive.
+// RNTuples whose fields are filled from an archive, and read into an archive.
 #ifndef BRANCHLINE_PEERS_NTUPLE_H
 #define BRANCHLINE_PEERS_NTUPLE_H
 
@@ -18,18 +18,18 @@
 
 namespace peers {
 
-/// Encodings that lose bits of what is put in.
+/// Whether an encoding loses bits of the values.
 inline bool loses(ROOT::ENTupleColumnType type) {
   using T = ROOT::ENTupleColumnType;
   return type == T::kReal16 || type == T::kReal32Trunc || type == T::kReal32Quant;
 }
 
-/// Which encodings a field has is not for everyone.
+/// Gives access to the protected function that returns the encodings of a field.
 struct OpenField : ROOT::RFieldBase {
   using ROOT::RFieldBase::GetColumnRepresentations;
 };
 
-/// Draws one of the encodings of a field and of all fields in it; says whether it is one that loses bits.
+/// Sets a random encoding for a field and each of its subfields. Returns whether one of the encodings loses bits.
 inline bool drawEncodings(ROOT::RFieldBase& field, std::mt19937& random) {
   bool lossy = false;
   const auto& all = (field.*(&OpenField::GetColumnRepresentations))().GetSerializationTypes();
@@ -49,7 +49,7 @@ inline bool drawEncodings(ROOT::RFieldBase& field, std::mt19937& random) {
   return lossy;
 }
 
-/// Writes one RNTuple; fields may be added before the first entry and later.
+/// Writer of an RNTuple. Fields can be added before the first entry and later.
 class NTupleWriting {
  public:
   explicit NTupleWriting(unsigned seed) : random(seed), model(ROOT::RNTupleModel::CreateBare()) {}
@@ -70,7 +70,7 @@ class NTupleWriting {
     return lossy;
   }
 
-  /// A field that shows the columns of another one.
+  /// Adds a projected field, which shows the columns of another field.
   void addProjection(const std::string& name, const std::string& type, const std::string& of) {
     auto field = ROOT::RFieldBase::Create(name, type).Unwrap();
     model->AddProjectedField(std::move(field), [=](const std::string& path) { return of + path.substr(name.size()); });
@@ -102,7 +102,7 @@ class NTupleWriting {
   std::vector<std::pair<std::string, Held*>> fields;
 };
 
-/// Reads fields of an RNTuple, entry by entry, into their objects and from there into their bytes.
+/// Reads fields of an RNTuple, entry by entry, into their objects, and appends the objects to their archives.
 inline void readFields(const std::string& path, const std::string& name, const std::vector<std::string>& names,
                        const std::vector<Held*>& held) {
   auto reader = ROOT::RNTupleReader::Open(name, path);

@@ -1,4 +1,4 @@
-// What ROOT needs dictionaries of.
+// Types for which ROOT needs dictionaries.
 
 #ifdef __CLING__
 #pragma link off all globals;

@@ -1,4 +1,4 @@
-// Random RNTuples: fields of all types that RNTuple has, written in random encodings, and read back by ROOT as JSON.
+// Random RNTuples with fields of all types, written in random encodings, and read back by ROOT as JSON.
 
 #include "peers.h"
 
@@ -256,7 +256,7 @@ template <typename T> void JsonOne(std::ostream &out, const std::unique_ptr<T> &
 template <typename T> void JsonOne(std::ostream &out, const std::atomic<T> &v) { Json(out, v.load()); }
 template <typename... T> void JsonOne(std::ostream &out, const std::variant<T...> &v)
 {
-   // libstdc++ takes variants of such types for never valueless; ROOT makes them so.
+   // libstdc++ assumes that variants of such types always have a value, but ROOT creates variants without a value.
    if (v.index() >= sizeof...(T)) out << "null";
    else std::visit([&](const auto &one) { Json(out, one); }, v);
 }
@@ -292,7 +292,7 @@ template <typename T> std::vector<Representation> Representations()
    else return {};
 }
 
-// How a float is stored is told by its name: half, truncated, quantized.
+// The name of a float field selects its encoding: half, truncated or quantized.
 template <typename T> void Encode(Random &rng, ROOT::RField<T> &field, const std::string &name)
 {
    if constexpr (std::is_floating_point_v<T>) {
@@ -348,7 +348,7 @@ template <typename T> Field Of(const std::string &name)
            }};
 }
 
-// A field that is not what its type alone says.
+// A field whose field class does not follow from its type.
 template <typename T> Field Made(const std::string &name, const Make &make)
 {
    auto field = Of<int>(name);
@@ -362,7 +362,7 @@ template <typename T> Field Made(const std::string &name, const Make &make)
       model->AddField(make(full));
       auto reader = ROOT::RNTupleReader::Open(std::move(model), "ntuple", path);
       std::unique_ptr<ROOT::REntry> values;
-      // New objects for each: those behind pointers of the one before are not to be deleted twice.
+      // Create new objects for each entry, because reusing an entry would delete objects behind pointers twice.
       return AllJson(*reader, [&](auto entry) -> const T & {
          values = reader->GetModel().CreateEntry();
          reader->LoadEntry(entry, *values);
@@ -391,7 +391,7 @@ inline std::unique_ptr<ROOT::RFieldBase> UntypedMany(const std::string &name)
 {
    return ROOT::RVectorField::CreateUntyped(name, Untyped("_0"));
 }
-// ROOT reads such arrays as records only.
+// ROOT can only read such arrays as records.
 inline Field WithArrays(const std::string &name)
 {
    auto field = Made<Arrays>(name, [](const std::string &full) { return std::make_unique<ROOT::Experimental::RSoAField>(full, "Arrays"); });

@@ -1,4 +1,4 @@
-// Classes whose objects are written into RNTuples.
+// Classes of the objects in RNTuples.
 
 #pragma once
 
@@ -31,7 +31,7 @@ struct Named {
 };
 struct Other {
    std::int64_t id = 0;
-   std::string name; // as Named has
+   std::string name; // Named has a member of the same name
 };
 struct Track : public Point, public Named {
    std::vector<Point> points;
@@ -50,7 +50,7 @@ struct Holder {
    Colour colour = RED;
 };
 
-// Written by streamers, of which the dictionary says so for one.
+// Classes for streamer fields. For Streamed, the dictionary requests a streamer field.
 struct Base {
    virtual ~Base() = default;
    virtual Base *Copy() const { return new Base(*this); }
@@ -67,7 +67,7 @@ struct Streamed {
    std::map<std::int32_t, std::string> names;
    Point point;
    Base *base = nullptr;
-   Base *again = nullptr; // the same or none
+   Base *again = nullptr; // the same object as `base`, or null
 
    Streamed() = default;
    Streamed(const Streamed &other)
@@ -93,7 +93,7 @@ struct HasStreamed {
    std::vector<Streamed> many;
 };
 
-// A record, and many of them as arrays of their members.
+// A record, and a collection of records that is stored as one array per member.
 struct Record {
    float x = 0;
    std::int64_t y = 0;

@@ -1,1 +1,1 @@
-"""Every file of a collection merged with itself in every way: what ROOT, uproot and we read of that."""
+"""Merge every file of a collection with itself in every way, and read the results with ROOT, uproot and Branchline."""

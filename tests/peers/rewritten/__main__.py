@@ -1,7 +1,7 @@
-"""Merges each of many files with itself in every way, and reads it: `python -m tests.peers.rewritten [FILE...]`.
+"""Merge each file with itself in every way, and read the results: `python -m tests.peers.rewritten [FILE...]`.
 
-Without files those of the shared test data; `--ways fast,skim` and `--readers ours,uproot,root` choose. What is
-refused, wrong or takes much is printed, and a table at the end.
+The default are the files of the shared test data. `--ways fast,skim` and `--readers ours,uproot,root` select ways and
+readers. Prints every merge that is refused, wrong, slow or large in memory, and a table of all outcomes at the end.
 """
 
 from __future__ import annotations

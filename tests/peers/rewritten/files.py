@@ -1,4 +1,4 @@
-"""One file merged with itself in every way, and what of it is read again; each in a process of its own."""
+"""Merge a file with itself in one of several ways, and compare the output with the input, in separate processes."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from branchline.writing.merging.skim import skim, slim
 from branchline.writing.merging.value_digests import BranchHasher, branch_digests
 from branchline.writing.merging.verify import verify
 
-#: What a process may take: it is killed by what takes more.
+#: Maximum address space of a process. Allocations beyond it fail.
 ADDRESS_SPACE_BYTES = 6 << 30
-#: The inputs of a merge.
+#: Memory limit of a merge, and timeout of a process.
 MEMORY_BYTES = 256 << 20
 DEADLINE_S = 400
 SHOWN_MAX = 4
-#: Of so many entries a skim keeps one.
+#: A skim keeps one entry out of this number.
 KEPT_STEP = 3
 
 
 @dataclass
 class Outcome:
-    """What became of one way to write a file: ``fine``, ``refused``, ``wrong``, ``failed``, ``died`` or ``no tree``."""
+    """The outcome of one way to write a file: ``fine``, ``refused``, ``wrong``, ``failed``, ``died`` or ``no tree``."""
 
     file: str
     way: str
@@ -48,7 +48,9 @@ class Outcome:
 
 
 def every_third(entries: int) -> Callable[[Any], Any]:
-    """Keeps every third entry of each file of so many entries, in whatever chunks they come."""
+    """Return a function that selects every third entry of each file, independent of chunks. ``entries`` is the number
+    of entries per file.
+    """
     done = 0
 
     def select(events: Any) -> Any:
@@ -61,7 +63,7 @@ def every_third(entries: int) -> Callable[[Any], Any]:
 
 
 def trees_of(path: str) -> list[str]:
-    """The TTrees of a file, of each name the newest."""
+    """Return the names of the TTrees in a file."""
     with branchline.open(path) as file:
         names = [
             name.partition(";")[0]
@@ -84,7 +86,7 @@ WAYS = (*OPTIONS, "slim", "skim")
 
 
 def write(way: str, inputs: list[str], output: str, trees: list[str]) -> list[str]:
-    """Writes a file; answers with the trees that are in it."""
+    """Write a file, and return the names of its trees."""
     if way in OPTIONS:
         merge(inputs, output, verify=True, force=True, memory_limit=MEMORY_BYTES, **OPTIONS[way])
         return trees
@@ -100,7 +102,7 @@ def write(way: str, inputs: list[str], output: str, trees: list[str]) -> list[st
 
 
 def compare_with_ours(way: str, inputs: list[str], output: str, trees: list[str]) -> Iterator[str]:
-    """In what the output differs from its inputs for our own reader."""
+    """Yield the differences between output and inputs, read with Branchline."""
     if way in OPTIONS:
         found = verify(output, inputs)
         yield from found.differences
@@ -150,7 +152,9 @@ def compare_with_uproot(way: str, inputs: list[str], output: str, trees: list[st
 
 
 def is_misread(path: str, branch: str, values: Any) -> bool:
-    """Whether uproot reads other values of an input than we do, so that what it makes of the output proves nothing."""
+    """Return whether uproot and Branchline read different values from an input. In this case, uproot's values of the
+    output prove nothing.
+    """
     given, ours = BranchHasher(), BranchHasher()
     given.add(values)
     with branchline.open(path) as file:
@@ -159,7 +163,7 @@ def is_misread(path: str, branch: str, values: Any) -> bool:
 
 
 def read_by_root(root: Any, files: list[str], tree: str, step: int) -> dict[str, int] | None:
-    """What ROOT reads of a tree, in a process of its own; None where it cannot."""
+    """Return the numbers that ROOT reads from a tree in a separate process. None if ROOT cannot read the tree."""
     for objects_too in (True, False):
         numbers = apart(lambda objects=objects_too: numbers_of(root, files, tree, step, objects))
         if isinstance(numbers, dict):
@@ -168,7 +172,9 @@ def read_by_root(root: Any, files: list[str], tree: str, step: int) -> dict[str,
 
 
 def compare_with_root(root: Any, way: str, inputs: list[str], output: str, trees: list[str]) -> Iterator[str]:
-    """In what the output differs from its inputs for ROOT, as far as ROOT reads these twice alike."""
+    """Yield the differences between output and inputs, read with ROOT. Ignores branches for which ROOT reads different
+    values from the inputs each time.
+    """
     step = KEPT_STEP if way == "skim" else 1
     for tree in trees:
         expected, again = (read_by_root(root, inputs, tree, step) for _ in range(2))
@@ -180,7 +186,8 @@ def compare_with_root(root: Any, way: str, inputs: list[str], output: str, trees
             continue
         if way == "slim":
             made.pop("GetEntry")
-        # Where ROOT dies of the objects of the inputs, it reads them without: then there is nothing to compare with.
+        # If ROOT crashes on the objects in the inputs, the inputs are read without objects, which then cannot be
+        # compared.
         known = [name for name in sorted(made) if name in expected or not name.startswith("object ")]
         differing = [name for name in known if expected.get(name) == again.get(name) != made[name]]
         unsteady = read_otherwise(root, inputs, tree, output) if differing else set()
@@ -193,7 +200,9 @@ def compare_with_root(root: Any, way: str, inputs: list[str], output: str, trees
 
 
 def read_otherwise(root: Any, inputs: list[str], tree: str, prefix: str) -> set[str]:
-    """What ROOT reads otherwise when hadd put the files together, by which its reading is to blame and not a file."""
+    """Return the names for which ROOT reads different values from a file merged by hadd. For these, ROOT's reading is
+    unreliable, and the output may be right.
+    """
     merged = f"{prefix}.hadd.root"
     hadd = Path(root.__file__).parent / "bin" / "hadd"
     try:
@@ -205,7 +214,7 @@ def read_otherwise(root: Any, inputs: list[str], tree: str, prefix: str) -> set[
 
 
 def check(path: str, way: str, twin: str, output: str, readers: set[str]) -> dict[str, Any]:
-    """Writes a file in one way from two of it, and reads it with uproot and with us."""
+    """Merge a file with its copy ``twin`` in one way, and compare the output for uproot and Branchline."""
     inputs = [path, twin]
     outcome: dict[str, Any] = {"outcome": "fine", "trees": []}
     try:
@@ -229,7 +238,7 @@ def check(path: str, way: str, twin: str, output: str, readers: set[str]) -> dic
 
 
 def check_file(root: Any, path: str, way: str, folder: Path, readers: set[str]) -> Outcome:
-    """What becomes of one file that is written in one way."""
+    """Return the outcome of one way to write a file."""
     name = Path(path).name
     output, twin = folder / f"{Path(path).stem}.{way}.root", folder / f"twin-{name}"
     started = time.monotonic()
@@ -250,7 +259,9 @@ def check_file(root: Any, path: str, way: str, folder: Path, readers: set[str]) 
 
 
 def apart(work: Callable[[], dict[str, Any]]) -> dict[str, Any] | str:
-    """What comes of work in a process of its own, with a limit of memory and of time; or what this died of."""
+    """Run a function in a separate process with limited memory and time. Returns its result, or a description of how
+    the process died.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,11 +1,11 @@
-"""What ROOT reads of every branch of a tree, as one number for each leaf and each object."""
+"""Read every branch of a tree with ROOT, and return one number for each leaf and each object."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# `branchline_read(path, tree, step, numbers)` adds to the number of each leaf and of each object, by its name, all
-# values of entries that it reads. Leaves and objects are those that ROOT can show without the libraries of experiments.
+# `branchline_read` adds all values that it reads to the number of their leaf or object, by name. It reads the leaves
+# and objects that ROOT can show without libraries of experiments.
 READER = r"""
 #ifndef BRANCHLINE_REWRITTEN
 #define BRANCHLINE_REWRITTEN
@@ -105,13 +105,13 @@ long branchline_read(const char *path, const char *name, long first, long step, 
 
 
 def declare(root: Any) -> None:
-    """Makes the reader known to ROOT."""
+    """Compile the reader in ROOT."""
     if not root.gInterpreter.Declare(READER):
         raise AssertionError("ROOT does not compile the reader")
 
 
 def numbers_of(root: Any, files: list[str], tree: str, step: int, objects: bool) -> dict[str, int]:
-    """The numbers of all leaves and objects of a tree of these files, of every so manieth entry."""
+    """Return the numbers of all leaves and objects of a tree in these files, from every ``step``-th entry."""
     numbers = root.BranchlineNumbers()
     count = 0
     for path in files:

@@ -1,4 +1,4 @@
-"""Which tests of uproot use its reading interface or write files, and why the others do not count."""
+"""Select uproot's tests of its reading interface and of writing. All other tests do not count, for a named reason."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import ast
 import re
 from pathlib import Path
 
-#: Names of uproot's module that are its reading interface. What hangs on them is an attribute of a result.
+#: Names of uproot's module that belong to its reading interface.
 READING = frozenset({"open", "iterate", "concatenate", "num_entries", "exceptions", "KeyInFileError", "__version__"})
 
 #: A test that writes a file.
 WRITES = re.compile(r"uproot\.(recreate|update|create|writing|to_writable|as_TGraph|from_pyroot|sink)\b")
 OTHER_PACKAGES = ("other packages", re.compile(r"uproot\.(graphed\w*|_graphed|dask\w*|_dask|extras)\b"))
 
-#: Why a test of reading does not count, by the first name that is found in it. The order is that of the list.
+#: Reasons why a test of reading does not count. The first pattern that matches the code of the test decides.
 REASONS = (
     ("writes", WRITES),
     OTHER_PACKAGES,
@@ -31,7 +31,7 @@ REASONS = (
     ("internals", re.compile(r"\b(interp_options|file_handler|reset_classes)\b")),
 )
 
-#: Why a test that writes does not count.
+#: Reasons why a test that writes does not count.
 REASONS_WRITING = (
     OTHER_PACKAGES,
     ("needs the network", re.compile(r"(https?|root|s3|simplecache|github|ssh)(::|://)|_server\b")),
@@ -60,7 +60,7 @@ def reasons_of(path: Path, *, writing: bool = False) -> dict[str, str]:
 
 
 def _text(node: ast.AST) -> str:
-    """The code of a part, without comments, and without what it says of itself."""
+    """Return the code of a node without comments and docstrings."""
     for one in ast.walk(node):
         if isinstance(one, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(one) is not None:
             one.body = one.body[1:] or [ast.Pass()]
@@ -78,7 +78,7 @@ def _defined(node: ast.stmt) -> list[str]:
 
 
 def _with_what_it_uses(name: str, texts: dict[str, str]) -> str:
-    """The code of a test and of all that it uses of its file, its fixtures too."""
+    """Return the code of a test, and of everything in its file that it uses, including fixtures."""
     wanted, seen = [name], set()
     while wanted:
         one = wanted.pop()

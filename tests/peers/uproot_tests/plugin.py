@@ -1,4 +1,4 @@
-"""A plugin of pytest that runs uproot's tests on Branchline, and writes how each of them ended."""
+"""A pytest plugin that runs uproot's tests on Branchline, and writes the outcome of each test."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tests.peers.peers import imported
 from tests.peers.uproot_tests.classes import reasons_of
 from tests.peers.uproot_tests.shim import replace_uproot, replace_writers, with_test_files
 
-#: Where the plugin writes a line for each test.
+#: Environment variable with the path of the file in which the plugin writes a line for each test.
 OUTPUT = "BRANCHLINE_UPROOT_TESTS"
-#: What runs: tests of reading or of writing, or those of writing on uproot itself, as a baseline.
+#: Environment variable that selects the tests: tests of reading, tests of writing, or, as a baseline, the tests of
+#: writing on uproot itself.
 KIND = "BRANCHLINE_UPROOT_TESTS_KIND"
 READING, WRITING, BASELINE = "reading", "writing", "baseline"
 
@@ -39,13 +40,13 @@ def tests_directory() -> str:
 
 @pytest.fixture
 def reset_classes() -> None:
-    """Forget the classes that uproot made of streamer infos."""
+    """Remove the classes that uproot has created from streamer infos."""
     imported("uproot").model.reset_classes()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        # The class of a method, else the function itself, without parameters.
+        # Look up the test class of a method, or the name of a function without parameters.
         parents = [one.name for one in item.listchain() if isinstance(one, pytest.Class)]
         reasons = _reasons(item.path, writing=os.environ[KIND] != READING)
         reason = reasons.get(parents[0] if parents else getattr(item, "originalname", item.name))

@@ -1,4 +1,4 @@
-"""A run of uproot's tests in a process of its own, and what came of it."""
+"""Run uproot's tests in separate processes, and evaluate the outcomes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from tests.peers.peers import REPOSITORY
 from tests.peers.uproot_tests.classes import writes
 from tests.peers.uproot_tests.plugin import BASELINE, KIND, OUTPUT, READING, WRITING
 
-#: Of the tests that look at no internals so many must pass.
+#: Minimum fraction of passed tests, among the tests that do not use internals.
 SHARE_WANTED = 0.97
-#: At most this fraction of the writing tests may be excluded by name.
+#: Maximum fraction of the writing tests that may be excluded by name.
 EXCLUDED_AT_MOST = 0.15
-#: Reasons by kind of tests, file and function, without parameters.
+#: Reasons why tests may differ, by kind of tests, and by file and function without parameters.
 DIFFERENT: dict[str, dict[str, str]] = tomllib.loads((Path(__file__).parent / "different.toml").read_text())
-#: A run of all tests takes about a minute.
+#: Timeout of a run. All tests take about a minute.
 WAIT_S = 1200
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a test ended. ``error`` is the class of what it raised."""
+    """The outcome of a test. ``error`` is the class name of the exception."""
 
     test: str
     outcome: str
@@ -41,12 +41,12 @@ class Ended:
 
     @property
     def function(self) -> str:
-        """Its file and its name, without parameters."""
+        """File and name of the test, without parameters."""
         return self.test.partition("[")[0].rpartition("/")[2]
 
     @property
     def is_value(self) -> bool:
-        """Whether it compared a value that was another."""
+        """Whether the test failed because a value differs."""
         return self.error == "AssertionError"
 
 
@@ -57,7 +57,7 @@ def reason_of(ended: Ended, kind: str = READING) -> str | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All tests of a run."""
+    """The outcomes of all tests in a run."""
 
     ended: tuple[Ended, ...]
 
@@ -65,7 +65,7 @@ class Outcome:
         return [one for one in self.ended if one.outcome == "passed"]
 
     def failed(self) -> list[Ended]:
-        """Those that fail, without those whose difference is on purpose."""
+        """Return the failed tests, excluding tests that differ on purpose."""
         return [one for one in self.ended if one.outcome == "failed" and reason_of(one) is None]
 
     def different(self) -> list[Ended]:
@@ -76,7 +76,7 @@ class Outcome:
 
     @property
     def share(self) -> float:
-        """The part that passes of the tests that count and do not differ on purpose."""
+        """Fraction of passed tests, among the tests that count and do not differ on purpose."""
         counted = len(self.passed()) + len(self.failed())
         return len(self.passed()) / counted if counted else 0.0
 
@@ -99,7 +99,7 @@ class Outcome:
 
 
 def fetched(folder: Path) -> Path:
-    """The source distribution of the uproot that is installed, out of the package index."""
+    """Download the source distribution of the installed uproot version from the package index."""
     wanted = f"uproot=={version('uproot')}"
     command = [sys.executable, "-m", "pip", "--quiet", "download", "--no-deps", "--no-binary", "uproot", wanted]
     subprocess.run(command, cwd=folder, timeout=WAIT_S, check=True)
@@ -107,7 +107,7 @@ def fetched(folder: Path) -> Path:
 
 
 def run(source: Path, only: str = "", kind: str = READING) -> Outcome:
-    """Runs the tests of a source distribution or a checkout. Raises ValueError if there are none."""
+    """Run the tests of a source distribution or a checkout. Raises ValueError if it has no tests."""
     with tempfile.TemporaryDirectory(prefix="branchline-uproot-") as folder:
         if source.is_file():
             with tarfile.open(source) as archive:
@@ -117,7 +117,7 @@ def run(source: Path, only: str = "", kind: str = READING) -> Outcome:
             found = [source.resolve() / "tests"]
         if not found or not list(found[0].glob("test_*.py")):
             raise ValueError(f"{source} has no tests/test_*.py: give a source distribution of uproot, or a checkout")
-        # Their package is called `tests`, as ours is: without __init__.py they are modules of their own.
+        # uproot's tests are in a package `tests`, like Branchline's. Without __init__.py they are top-level modules.
         tests = Path(folder) / "given"
         shutil.copytree(found[0], tests, ignore=shutil.ignore_patterns("__init__.py", "conftest.py"))
         return _run(tests, Path(folder), only, kind)
@@ -125,7 +125,7 @@ def run(source: Path, only: str = "", kind: str = READING) -> Outcome:
 
 @dataclass(frozen=True)
 class WritingOutcome:
-    """The writing tests that uproot itself passes here, as they ended with Branchline's writers."""
+    """The outcomes with Branchline's writers of those writing tests that uproot itself passes."""
 
     ended: tuple[Ended, ...]
     not_run: int
@@ -144,7 +144,7 @@ class WritingOutcome:
 
     @property
     def share(self) -> float:
-        """The fraction of the tests that are not excluded which pass."""
+        """Fraction of passed tests, among the tests that are not excluded."""
         counted = len(self.passed()) + len(self.failed())
         return len(self.passed()) / counted if counted else 1.0
 
@@ -175,13 +175,13 @@ class WritingOutcome:
 def _cause(ended: Ended) -> str:
     if not ended.error:
         return "the process ended before this test"
-    # The kind of attribute or refusal, without names of files and branches.
+    # Group failures by file for wrong values, and otherwise by message without the names of files and branches.
     where = ended.test.partition("::")[0] if ended.is_value else ended.why.rpartition(": ")[2][:60]
     return f"{ended.error}: {where}"
 
 
 def run_writing(source: Path, only: str = "") -> WritingOutcome:
-    """Run uproot's tests of writing on uproot, and those that pass on Branchline's writers."""
+    """Run uproot's tests of writing on uproot, and then run the passed tests on Branchline's writers."""
     expected = run(source, only, BASELINE).ended
     got = {one.test: one for one in run(source, only, WRITING).ended}
     counted = [one for one in expected if one.outcome == "passed"]
@@ -192,8 +192,8 @@ def run_writing(source: Path, only: str = "") -> WritingOutcome:
 
 
 def _run(tests: Path, folder: Path, only: str, kind: str) -> Outcome:
-    """Run reading tests in one process, and writing tests in one process per file: state that ROOT keeps in a process
-    makes later files fail, and a crash ends only its own file.
+    """Run reading tests in one process, and writing tests in one process per file. In a shared process, state of ROOT
+    would make later files fail, and a crash would end all remaining files.
     """
     names = ["."] if kind == READING else [one.name for one in sorted(tests.glob("test_*.py")) if writes(one)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -1,4 +1,4 @@
-"""What uproot's tests import instead of uproot and of the package that fetches its test files."""
+"""Replacements for uproot, and for the package that downloads its test files, in uproot's tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.peers.peers import imported, shared_data
 
 import branchline
 
-#: Files with the same trees under another name: the packages hold them once.
+#: Files that the shared test data contain under another name.
 SAME = {
     "uproot-Zmumu.root": "uproot-Zmumu-zlib.root",
     "test_int_5e4_rntuple_v1-0-0-0.root": "test_ntuple_int_5e4.root",
@@ -20,7 +20,7 @@ SAME = {
 
 
 class Shim(ModuleType):
-    """Branchline under the name of uproot. What it does not have raises what branchline raises."""
+    """Branchline under the name of uproot. Missing names raise the same error as in Branchline."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -29,7 +29,9 @@ class Shim(ModuleType):
 
 
 def data_path(name: str, **_: Any) -> str:
-    """A file of uproot's tests, out of the collection; a test whose file is not there is skipped by its name."""
+    """Return the path of a test file of uproot in the shared test data. If the file is missing, skip the test with a
+    message that names the file.
+    """
     folder = shared_data()
     path = Path(folder or ".") / "root" / SAME.get(name, name)
     if folder is None or not path.is_file():
@@ -38,7 +40,7 @@ def data_path(name: str, **_: Any) -> str:
 
 
 def with_test_files() -> None:
-    """Let tests find the files of the collection."""
+    """Make tests use the files of the shared test data."""
     data = ModuleType("skhep_testdata")
     data.data_path = data_path  # type: ignore[attr-defined]
     data.known_files = {}  # type: ignore[attr-defined]
@@ -46,7 +48,7 @@ def with_test_files() -> None:
 
 
 def replace_uproot() -> None:
-    """Put Branchline where tests import uproot. Its inner modules stay importable, for tests that are not counted."""
+    """Replace the module uproot by Branchline. uproot's submodules that are already imported stay available."""
     imported("uproot")
     shim = Shim("uproot")
     shim.__path__ = []
@@ -54,9 +56,9 @@ def replace_uproot() -> None:
 
 
 def replace_writers() -> None:
-    """Put Branchline's `recreate`, `create` and `update` into uproot, which reads what they write.
+    """Replace uproot's `recreate`, `create` and `update` by Branchline's. The tests read the written files with uproot.
 
-    `uproot.writing.writable` keeps its own: Branchline has uproot write uproot's objects.
+    `uproot.writing.writable` keeps uproot's functions, because Branchline uses uproot to write uproot's objects.
     """
     uproot = imported("uproot")
     for name in ("recreate", "create", "update"):
