@@ -31,7 +31,7 @@ def debian_folder(folder: Path, packages: Sequence[str], programs: Sequence[str]
 def _make(folder: Path, packages: Sequence[str], purpose: str) -> None:
     makers = [shutil.which(one) for one in ("unshare", "mmdebstrap")]
     if os.geteuid() != 0 or None in makers:
-        pytest.skip(f"only root may make the folder with {purpose}, with unshare and mmdebstrap")
+        pytest.skip(f"creating a folder with {purpose} requires root, unshare and mmdebstrap")
     making = folder.with_suffix(".making")
     shutil.rmtree(making, ignore_errors=True)
     # Use a separate mount namespace, because mmdebstrap mounts this system's /dev/shm in the folder. Otherwise removing

@@ -41,7 +41,7 @@ def in_page_cache_except(file: Path, dropped: range) -> Iterator[None]:
 
 def _hold(file: Path, address: int, size_bytes: int) -> None:
     if _LIBC.mlock(ctypes.c_void_p(address), ctypes.c_size_t(size_bytes)):
-        pytest.fail(f"{file} cannot be held in memory: {os.strerror(ctypes.get_errno())}; see ulimit -l")
+        pytest.fail(f"{file} cannot be locked in memory: {os.strerror(ctypes.get_errno())}; see ulimit -l")
 
 
 def is_in_page_cache(file: Path) -> bool:

@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def missing(what: str) -> NoReturn:
     """Skip the test with a message that names the missing requirement. In CI, fail instead."""
     if os.environ.get("CI") == "true":
-        pytest.fail(f"{what} is missing, and CI must have it", pytrace=False)
+        pytest.fail(f"{what} is missing, but CI requires it", pytrace=False)
     pytest.skip(f"{what} is missing", allow_module_level=True)
 
 

@@ -395,7 +395,7 @@ def test_a_value_that_is_missing_at_the_end_makes_its_field_optional_from_the_st
         memory_limit="2 MB",
         progress=lambda one: done.append(one.entries_done),
     )
-    assert done != sorted(done), "the values were to come in several chunks"
+    assert done != sorted(done), "the values must come in several chunks"
     found = branchline.open(tmp_path / "out.root")["Events"].arrays()
     assert str(found.type.content) == "{jet: var * {pt: ?float64}, met: {x: float64}}"
     assert made.entries == len(found) == len(table)

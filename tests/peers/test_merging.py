@@ -126,7 +126,7 @@ def test_hadd_merges_a_merged_file_on(inputs: list[Path], tmp_path: Path) -> Non
 
     hadd = Path(ROOT.__file__).parent / "bin" / "hadd"
     if not os.access(hadd, os.X_OK):
-        missing(f"there is no {hadd}")
+        missing(f"the command {hadd}")
     merged, whole = tmp_path / "merged.root", tmp_path / "whole.root"
     merge(names(inputs[:2]), merged)
     subprocess.run([hadd, "-fk", "-v", "0", whole, merged, *inputs[2:]], check=True, capture_output=True)

@@ -116,7 +116,7 @@ def merged(root: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[st
         root.branchline_buffers(path, number)
     hadd = Path(root.__file__).parent / "bin" / "hadd"
     if not os.access(hadd, os.X_OK):
-        missing(f"there is no {hadd}")
+        missing(f"the command {hadd}")
     theirs, ours, profiles = (str(folder / f"{name}.root") for name in ("theirs", "ours", "profiles"))
     root.branchline_all_profiles(profiles, FILES)
     subprocess.run([hadd, "-fk", "-v", "0", theirs, *inputs], check=True, capture_output=True)

@@ -137,7 +137,7 @@ def merged(inputs: list[str]) -> tuple[str, str]:
     folder = Path(inputs[0]).parent
     hadd = Path(ROOT.__file__).parent / "bin" / "hadd"
     if not os.access(hadd, os.X_OK):
-        missing(f"there is no {hadd}")
+        missing(f"the command {hadd}")
     theirs, ours = str(folder / "theirs.root"), str(folder / "ours.root")
     subprocess.run([hadd, "-fk", "-v", "0", theirs, *inputs], check=True, capture_output=True)
     merge(inputs, ours, verify=True)

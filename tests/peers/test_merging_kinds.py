@@ -129,7 +129,7 @@ def merged(root: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[st
         root.branchline_kinds(path, number)
     hadd = Path(root.__file__).parent / "bin" / "hadd"
     if not os.access(hadd, os.X_OK):
-        missing(f"there is no {hadd}")
+        missing(f"the command {hadd}")
     theirs = str(folder / "theirs.root")
     # hadd reports axes that it cannot join, and continues.
     subprocess.run([hadd, "-fk", "-v", "0", theirs, *inputs], check=True, capture_output=True)

@@ -107,7 +107,7 @@ def referred(root: Any, path: str | Path) -> list[str]:
 def test_references_are_resolved_as_those_of_hadd(root: Any, inputs: list[str], tmp_path: Path) -> None:
     hadd = Path(root.__file__).parent / "bin" / "hadd"
     if not os.access(hadd, os.X_OK):
-        missing(f"there is no {hadd}")
+        missing(f"the command {hadd}")
     inputs = [inputs[2], inputs[0], inputs[1]]
     theirs = tmp_path / "theirs.root"
     subprocess.run([hadd, "-fk", "-v", "0", theirs, *inputs], check=True, capture_output=True)

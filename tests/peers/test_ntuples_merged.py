@@ -122,7 +122,7 @@ def test_root_and_branchline_merge_a_merged_file_on(root: Any, inputs: list[str]
     merge([inputs[0]], merged)
     hadd = Path(root.__file__).parent / "bin" / "hadd"
     if not os.access(hadd, os.X_OK):
-        missing(f"there is no {hadd}")
+        missing(f"the command {hadd}")
     subprocess.run([hadd, "-fk", "-v", "0", by_hadd, merged, inputs[0]], check=True, capture_output=True)
     expected = arrays([inputs[0], inputs[0]])
     assert ak.array_equal(uproot.open(by_hadd)["events"].arrays(), expected)

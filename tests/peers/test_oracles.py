@@ -133,7 +133,7 @@ def test_what_is_read_equals_the_oracles(
     ]
     record_property("summary", "\n".join(summary))
     wrong = [v for v in verdicts if v.outcome == DIFFERS and v.status in DECIDING and v.place not in CONTRADICTED]
-    assert not wrong, f"{len(wrong)} branches are read wrongly:\n{shown(wrong)}"
+    assert not wrong, f"{len(wrong)} branches have wrong values:\n{shown(wrong)}"
     adjusted = sum(v.outcome == ADJUSTED for v in verdicts)
     assert matches + adjusted >= MATCHES_MIN[which]
     assert adjusted <= ADJUSTED_MAX[which]

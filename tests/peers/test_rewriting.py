@@ -211,7 +211,7 @@ def test_new_baskets_of_files_by_uproot_are_compressed_as_they_were(tmp_path: Pa
 def test_hadd_merges_a_recompressed_file_on(inputs: list[str], expected: Any, tmp_path: Path, root: Any) -> None:
     hadd = Path(root.__file__).parent / "bin" / "hadd"
     if not os.access(hadd, os.X_OK):
-        missing(f"there is no {hadd}")
+        missing(f"the command {hadd}")
     merged, whole = tmp_path / "merged.root", tmp_path / "whole.root"
     merge(inputs[:2], merged, codec="lz4:1")
     subprocess.run([hadd, "-ff", "-v", "0", whole, merged, *inputs[2:]], check=True, capture_output=True)
@@ -339,7 +339,7 @@ def test_baskets_that_leave_to_a_counter_where_entries_begin_are_rewritten(root:
 def test_hadd_merges_a_file_with_new_baskets_on(inputs: list[str], expected: Any, tmp_path: Path, root: Any) -> None:
     hadd = Path(root.__file__).parent / "bin" / "hadd"
     if not os.access(hadd, os.X_OK):
-        missing(f"there is no {hadd}")
+        missing(f"the command {hadd}")
     merged, whole = tmp_path / "merged.root", tmp_path / "whole.root"
     merge(inputs[:2], merged, cluster_events=77, codec="lz4:1")
     # If the compression differs, hadd reads and writes entries. If it copied baskets, it would keep the buffer size of

@@ -1,4 +1,4 @@
-"""Branches that end before their tree, or have no entries at all."""
+"""Branches with fewer entries than their tree, or without entries."""
 
 from __future__ import annotations
 

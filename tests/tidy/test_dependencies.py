@@ -111,7 +111,7 @@ def test_the_core_imports_no_package_of_an_extra(repository: Path, python_source
             if name.startswith(folder):
                 allowed |= set().union(*(with_extras_of_ours(project, extra) for extra in extras))
         wrong = sorted({one.lower() for one in at_the_top(path)} - allowed)
-        assert not wrong, f"{name} imports {wrong} at its top: import it where it is used, or name its extra here"
+        assert not wrong, f"{name} imports {wrong} at module level: import it in a function, or add its extra here"
 
 
 def test_a_missing_package_is_explained_by_its_extra(project: dict) -> None:

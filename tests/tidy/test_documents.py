@@ -27,7 +27,7 @@ def test_links_lead_to_files(documents: list[Path]) -> None:
     for document in documents:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text(encoding="utf-8")):
             there = "://" in target or GENERATED in target or (document.parent / target).exists()
-            assert there, f"{document} links to {target}, which is not there"
+            assert there, f"{document} links to {target}, which does not exist"
 
 
 def test_commands_are_targets_of_the_makefile(documents: list[Path], repository: Path) -> None:
@@ -35,7 +35,7 @@ def test_commands_are_targets_of_the_makefile(documents: list[Path], repository:
     for document in documents:
         text = document.read_text(encoding="utf-8")
         for target in re.findall(r"(?:^    |^|`)make ([a-z-]+)(?=[ `\n])", text, re.MULTILINE):
-            assert target in targets or target in ("the", "of"), f"{document}: there is no make {target}"
+            assert target in targets or target in ("the", "of"), f"{document}: unknown make target {target}"
 
 
 def test_commands_are_those_of_the_command_line(documents: list[Path]) -> None:
@@ -45,7 +45,7 @@ def test_commands_are_those_of_the_command_line(documents: list[Path]) -> None:
         text = document.read_text(encoding="utf-8")
         for words in re.findall(r"(?:^|`)branchline ([a-z][a-z-]*(?: \| [a-z][a-z-]*)*)(?=[ `\n])", text, re.MULTILINE):
             unknown = set(words.split(" | ")) - known
-            assert not unknown, f"{document}: there is no command {unknown}"
+            assert not unknown, f"{document}: unknown command {unknown}"
 
 
 def test_the_architecture_names_every_package_and_crate(repository: Path) -> None:
@@ -94,16 +94,16 @@ def test_files_that_developers_are_sent_to_exist(repository: Path, sources: list
         made = set(re.findall(r":caption: (\S+)", text))
         for name in re.findall(r"`([\w./-]+\.(?:py|rs|toml))`", text):
             there = any(path.endswith(f"/{name}") for path in known) or any(one.endswith(name) for one in made)
-            assert there, f"{page.relative_to(repository)} names {name}, which is not there"
+            assert there, f"{page.relative_to(repository)} names {name}, which does not exist"
 
 
 def test_every_package_says_where_to_start(repository: Path) -> None:
     for path in (repository / "python" / "branchline").glob("*/__init__.py"):
         lines = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").splitlines()
-        assert len(lines) == 3, f"{path} says in three lines what the package is for and where to start"
+        assert len(lines) == 3, f"the docstring of {path} must have three lines"
         assert "Start" in lines[-1], path
         for name in re.findall(r"`([\w./]+\.py)`", lines[-1]):
-            assert (path.parent / name).is_file(), f"{path} sends readers to {name}"
+            assert (path.parent / name).is_file(), f"{path} names {name}, which does not exist"
 
 
 def test_the_readme_names_the_rust_that_is_needed(repository: Path) -> None:

@@ -63,7 +63,7 @@ def test_the_list_has_no_circle(dependencies: dict[str, list[str]]) -> None:
     known: set[str] = set()
     while rest := [name for name in dependencies if name not in known]:
         next_ones = {name for name in rest if {entry.split("/")[0] for entry in dependencies[name]} <= known}
-        assert next_ones, f"these depend on each other in a circle: {rest}"
+        assert next_ones, f"dependency cycle in {rest}"
         known |= next_ones
 
 

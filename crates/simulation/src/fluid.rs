@@ -45,7 +45,7 @@ pub struct Fluid {
     free: Vec<FlowId>,
     crossings: Vec<Crossing>,
     free_crossings: Vec<CrossingId>,
-    /// Crossings by bottleneck and used resource.
+    /// ID of the crossing for each pair of a bottleneck and a crossed resource.
     crossing_ids: HashMap<(ResourceId, ResourceId), CrossingId>,
     /// Resources whose level must be recomputed, the lowest level first.
     touched: BinaryHeap<Later<(Time, ResourceId)>>,

@@ -153,7 +153,7 @@ def write(
     for leaf in leaves:
         leaf.attach(root, tree, writing=True)
     lost = [column for column in columns if not column.attach(root, family, tree, layout.basket_bytes)]
-    outcome.lost += [f"ROOT makes no branch of {column.kind.cpp}" for column in lost]
+    outcome.lost += [f"ROOT cannot create a branch of {column.kind.cpp}" for column in lost]
     columns = [column for column in columns if column not in lost]
     tree.SetBasketSize("*", layout.basket_bytes)
     if layout.mixed_codecs:
@@ -196,7 +196,7 @@ def trusted(
         if found is None:
             kept.append(column)
         else:
-            outcome.lost.append(f"ROOT reads it otherwise: {found}")
+            outcome.lost.append(f"ROOT reads other values: {found}")
     file.Close()
     return kept
 
@@ -322,9 +322,9 @@ def check_chunks(tree: Any, rng: Random, refused: list[str], outcome: Outcome) -
     for name in whole.fields:
         wanted = repr(whole[name].to_list())
         if repr(part[name].to_list()) != repr(whole[name][start:stop].to_list()):
-            outcome.add_wrong("range", name, f"entries {start} to {stop} are others than in the whole")
+            outcome.add_wrong("range", name, f"entries {start} to {stop} differ from the whole tree")
         if repr([value for chunk in steps for value in chunk[name].to_list()]) != wanted:
-            outcome.add_wrong("steps", name, f"steps of {step} entries are others than the whole")
+            outcome.add_wrong("steps", name, f"steps of {step} entries differ from the whole tree")
 
 
 def check_chain(tree: Any, path: Path, layout: Layout, outcome: Outcome) -> None:
@@ -336,4 +336,4 @@ def check_chain(tree: Any, path: Path, layout: Layout, outcome: Outcome) -> None
     if error is not None:
         outcome.add_wrong("chain", "the file and itself", shown_error(error))
     elif repr(both.to_list()) != repr(once.to_list() * 2):
-        outcome.add_wrong("chain", "the file and itself", "the entries are not those of the file, twice")
+        outcome.add_wrong("chain", "the file and itself", "the entries are not the entries of the file, twice")

@@ -88,7 +88,7 @@ def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
     stages.begin(stages.ROOT_READS)
     _, error = attempt(lambda: read_by_root(root, family, path, name, chosen))
     if error is not None:
-        outcome.lost.append(f"ROOT reads what cannot be: seed {seed}: {shown_error(error)}")
+        outcome.lost.append(f"ROOT reads invalid values: seed {seed}: {shown_error(error)}")
         return outcome
     trusted = [field for field in chosen if is_trusted(field, outcome)]
     stages.begin(stages.BRANCHLINE_READS)
@@ -214,7 +214,7 @@ def is_trusted(field: Field, outcome: Outcome) -> bool:
         found = difference(field.kind, plain(got), plain(wanted))
         if found is not None:
             outcome.lost.append(
-                f"ROOT reads it otherwise: seed {outcome.seed}: {field.name} ({field.kind.cpp}), entry {entry}: {found}"
+                f"ROOT reads other values: seed {outcome.seed}: {field.name} ({field.kind.cpp}), entry {entry}: {found}"
             )
             return False
     return True

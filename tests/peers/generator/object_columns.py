@@ -77,7 +77,7 @@ class ObjectColumn:
         for entry, (got, wanted) in enumerate(zip(self.values, self.put_in, strict=True)):
             found = difference(self.kind, got, plain(wanted)) if is_exact else None
             if not is_exact and not resembles(self.kind, got, plain(wanted)):
-                found = f"{shown(got)} is not what was put in, {shown(plain(wanted))}"
+                found = f"{shown(got)} differs from the written value {shown(plain(wanted))}"
             if found is not None:
                 return f"ROOT reads {self.name} ({self.kind.cpp}), entry {entry}: {found}"
         return None

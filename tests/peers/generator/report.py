@@ -71,10 +71,10 @@ class Summary:
     def text(self) -> str:
         """Return the summary for the terminal."""
         lines = [f"wrong: {text}" for text in self.wrong]
-        lines += [f"refused, and not known to be: {kind}: {self.reasons[kind]}" for kind in self.newly_refused]
+        lines += [f"refused for an unknown reason: {kind}: {self.reasons[kind]}" for kind in self.newly_refused]
         lines += [f"not compared: {text}" for text in self.lost]
         lines += [f"{count} branches not compared: {why}" for why, count in self.unchecked.items()]
-        lines.append("refused branches by what they hold:" if self.refused else "no branch was refused")
+        lines.append("refused branches by kind:" if self.refused else "no branch was refused")
         lines += [
             f"{count:7}  {kind}: {self.reasons[kind].rpartition(': ')[2]}" for kind, count in self.refused.most_common()
         ]

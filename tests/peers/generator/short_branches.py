@@ -54,10 +54,10 @@ def check(tree: Any, branches: dict[str, list[int]], outcome: Outcome) -> None:
     for name in branches:
         try:
             tree.arrays([name, tree_name])
-            outcome.add_wrong("short branch", name, f"it is read beside {tree_name}")
+            outcome.add_wrong("short branch", name, f"it can be read together with {tree_name}")
         except branchline.UnsupportedBranchError as error:
             if name not in str(error):
-                outcome.add_wrong("short branch", name, f"it is refused without its name: {error}")
+                outcome.add_wrong("short branch", name, f"the refusal does not name it: {error}")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         # Read no entries: a class that the file does not describe would only be an error in an entry.

@@ -74,7 +74,7 @@ def run_case(root: Any, family: None, seed: int, folder: Path) -> Outcome:
     stages.begin(stages.BRANCHLINE_WRITES)
     drawn, error = attempt(lambda: draw_frame(rng))
     if error is not None:
-        outcome.unchecked["no such table can be made"] += 1
+        outcome.unchecked["the table or DataFrame cannot be created"] += 1
         return outcome
     outcome.layout = f"{kind} of {drawn.source}: {drawn.types}"
     path = folder / f"case{seed}.root"
@@ -263,7 +263,7 @@ def check_ntuple_by_root(root: Any, path: Path, found: ak.Array, outcome: Outcom
         try:
             entry, at = decoder.raw_decode(text, at)
         except ValueError:
-            outcome.unchecked["ROOT prints bytes that are no JSON"] += 1
+            outcome.unchecked["ROOT prints invalid JSON"] += 1
             return
         entries.append(entry)
         at += len(text[at:]) - len(text[at:].lstrip())

@@ -120,7 +120,7 @@ def compare_with_ours(way: str, inputs: list[str], output: str, trees: list[str]
                 values = file[tree].arrays([name])[name]
             given.add(values[::KEPT_STEP] if way == "skim" else values)
         if made != given.value():
-            yield f"{tree}: {name} has other values for us"
+            yield f"{tree}: {name} has other values in Branchline"
 
 
 def compare_with_uproot(way: str, inputs: list[str], output: str, trees: list[str]) -> Iterator[str]:
@@ -144,7 +144,7 @@ def compare_with_uproot(way: str, inputs: list[str], output: str, trees: list[st
                     expected.add(values[::step])
                 try:
                     found.add(two[name].array())
-                    reason = "has other values for uproot"
+                    reason = "has other values in uproot"
                 except Exception as error:  # noqa: BLE001 - reported, if it is ours
                     reason = f"cannot be read by uproot: {error}"
                 if expected.value() != found.value() and not is_misread(inputs[0], f"{tree}/{name}", values):
@@ -182,7 +182,7 @@ def compare_with_root(root: Any, way: str, inputs: list[str], output: str, trees
             continue
         made = read_by_root(root, [output], tree, 1)
         if made is None:
-            yield f"{tree}: ROOT does not read it"
+            yield f"{tree}: ROOT cannot read it"
             continue
         if way == "slim":
             made.pop("GetEntry")
@@ -193,7 +193,7 @@ def compare_with_root(root: Any, way: str, inputs: list[str], output: str, trees
         unsteady = read_otherwise(root, inputs, tree, output) if differing else set()
         for name in differing:
             if name not in unsteady:
-                yield f"{tree}: {name} has other values for ROOT"
+                yield f"{tree}: {name} has other values in ROOT"
         lost = [name for name in expected if name not in made and not name.startswith("object ")]
         if way != "slim" and lost:
             yield f"{tree}: ROOT does not find {', '.join(sorted(lost)[:5])}"

@@ -107,7 +107,7 @@ long branchline_read(const char *path, const char *name, long first, long step, 
 def declare(root: Any) -> None:
     """Compile the reader in ROOT."""
     if not root.gInterpreter.Declare(READER):
-        raise AssertionError("ROOT does not compile the reader")
+        raise AssertionError("ROOT cannot compile the reader")
 
 
 def numbers_of(root: Any, files: list[str], tree: str, step: int, objects: bool) -> dict[str, int]:
@@ -117,7 +117,7 @@ def numbers_of(root: Any, files: list[str], tree: str, step: int, objects: bool)
     for path in files:
         read = root.branchline_read(path, tree, 0, step, objects, numbers)
         if read < 0:
-            raise AssertionError(f"ROOT does not open {tree} of {path}")
+            raise AssertionError(f"ROOT cannot open {tree} of {path}")
         count += read
     found = {str(pair.first): int(pair.second) for pair in numbers}
     return {**found, "entries": count}

@@ -89,7 +89,7 @@ class Outcome:
         files = {why for why in skipped if why.startswith("missing file")}
         passed, failed, different = len(self.passed()), len(self.failed()), len(self.different())
         of_all = passed / max(1, passed + failed + different)
-        lines = [f"of the tests that look at no internals {passed} pass, {failed} fail, {different} differ on purpose:"]
+        lines = [f"of the tests that use no internals, {passed} pass, {failed} fail, {different} differ on purpose:"]
         lines.append(f"  {100 * self.share:.1f} % pass without those that differ, {100 * of_all:.1f} % with them")
         lines += [f"  {sum(skipped[why] for why in files):5} not run: {len(files)} files are missing"] if files else []
         lines += [f"  {count:5} {why}" for why, count in skipped.most_common() if why not in files]
