@@ -16,7 +16,7 @@ from tests.peers.peers import load_digest
 MATCH = "match"  # read, and equal to the oracle
 DIFFERS = "differs"  # read, and not equal
 NOT_READ = "not read"  # refused, because its kind is not supported yet
-UNCHECKED = "unchecked"  # read, but there is nothing to compare with
+UNCHECKED = "unchecked"  # read, but there are no expected values
 FAILED = "failed"  # any other error
 ADJUSTED = "adjusted"  # equals the digest only after as_the_oracle_shows_it
 OUTCOMES = (MATCH, ADJUSTED, DIFFERS, NOT_READ, UNCHECKED, FAILED)
@@ -59,8 +59,9 @@ _ON_HEAP, _REFERENCED, _MUST_CLEAN_UP = 0x01000000, 0x10, 0x8
 
 
 def as_the_oracle_shows_it(name: str, form: str, array: Any) -> Any:
-    """The values where an oracle means the same in another way: TObject::fBits as ROOT has them in memory, and members
-    that count arrays (type code 6), which are ints for ROOT and without a sign for uproot."""
+    """Convert values to the representation of an oracle: TObject::fBits as in ROOT's memory, and members with array
+    lengths (type code 6) as unsigned integers, as in uproot. ROOT and Branchline read these as ints.
+    """
     import awkward as ak
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Descriptions of fields, awkward's parameter ``__doc__``, are those of the RNTuple for Branchline, uproot and ROOT."""
+"""Branchline, uproot and ROOT read the same field descriptions from an RNTuple (``__doc__`` in awkward)."""
 
 from __future__ import annotations
 

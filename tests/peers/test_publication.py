@@ -1,4 +1,4 @@
-"""ROOT reads a file at any time while it is being written, and continues it afterwards."""
+"""ROOT can read a file at any time while Branchline writes it, and can append to the file afterwards."""
 
 from __future__ import annotations
 

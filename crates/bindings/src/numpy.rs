@@ -1,6 +1,6 @@
-//! Creates NumPy arrays over the engine's memory with NumPy's C API, which needs two Python objects per array.
-//! `numpy.frombuffer` needs five objects, and the garbage collector traverses four of them; trees have hundreds of
-//! columns.
+//! Creates NumPy arrays over the engine's memory with NumPy's C API. Each array needs two Python objects. With
+//! `numpy.frombuffer`, each array would need five objects, of which the garbage collector traverses four. This matters
+//! for trees with hundreds of columns.
 
 use std::ffi::{c_int, c_void};
 

@@ -31,12 +31,12 @@ pub struct Reading {
     pub threads: f64,
 }
 
-/// The blocks of a job and how it reads them.
+/// The blocks of a job, and its read-ahead limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Blocks in the order in which they are read and computed.
     pub blocks: Vec<Block>,
-    /// How far it reads ahead.
+    /// Read-ahead limits of the job.
     pub reading: Reading,
 }
 

@@ -40,9 +40,9 @@ pub struct Cache {
 /// A storage element: files on a server's disk, and the links to nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Storage {
-    /// Index of its disk.
+    /// Index of the disk with the files.
     pub disk: Option<usize>,
-    /// Index of its server.
+    /// Index of the server in front of the disk.
     pub server: Option<usize>,
     /// Indices of the links between the storage element and the nodes.
     pub links: Vec<usize>,

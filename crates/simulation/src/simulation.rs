@@ -41,7 +41,7 @@ enum Work {
 pub struct JobDone {
     /// Number returned by `submit`.
     pub job: usize,
-    /// Index of its node.
+    /// Index of the job's node.
     pub node: usize,
     /// Submission time.
     pub start_s: f64,

@@ -53,7 +53,7 @@ def declaration(one: Class) -> list[str]:
     lines += [f"    {base.cpp}::pass(archive);" for base in one.bases]
     lines += [f"    {passed(member)}" for member in one.members if member.is_stored]
     lines.append("  }")
-    # Sets and maps need any strict order.
+    # Define an order, because sets and maps require one. Any strict order is sufficient.
     key = next((member.name for member in one.all_members() if member.kind.cpp == "int"), None)
     order = f"{key} < other.{key}" if key else "false"
     lines.append(f"  bool operator<(const {name}& other) const {{ return {order}; }}")

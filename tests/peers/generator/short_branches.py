@@ -15,7 +15,7 @@ import branchline
 if TYPE_CHECKING:
     from tests.peers.generator.cases import Outcome
 
-# In all other cases, ROOT copies the tree and thereby fills up or drops such branches.
+# In all other cases, ROOT copies the tree, and fills up or drops such branches.
 KEPT_BY = ("closed", "in memory", "indexed", "saved on the way")
 
 

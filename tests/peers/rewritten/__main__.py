@@ -1,6 +1,6 @@
 """Merge each file with itself in every way, and read the results: `python -m tests.peers.rewritten [FILE...]`.
 
-The default are the files of the shared test data. `--ways fast,skim` and `--readers ours,uproot,root` select ways and
+By default, uses the files of the shared test data. `--ways fast,skim` and `--readers ours,uproot,root` select ways and
 readers. Prints every merge that is refused, wrong, slow or large in memory, and a table of all outcomes at the end.
 """
 

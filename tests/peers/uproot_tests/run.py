@@ -90,7 +90,7 @@ class Outcome:
         passed, failed, different = len(self.passed()), len(self.failed()), len(self.different())
         of_all = passed / max(1, passed + failed + different)
         lines = [f"of the tests that use no internals, {passed} pass, {failed} fail, {different} differ on purpose:"]
-        lines.append(f"  {100 * self.share:.1f} % pass without those that differ, {100 * of_all:.1f} % with them")
+        lines.append(f"  {100 * self.share:.1f} % pass without the tests that differ, {100 * of_all:.1f} % with them")
         lines += [f"  {sum(skipped[why] for why in files):5} not run: {len(files)} files are missing"] if files else []
         lines += [f"  {count:5} {why}" for why, count in skipped.most_common() if why not in files]
         lines += [f"differs: {one.function}: {reason_of(one)}" for one in self.different()]

@@ -1,7 +1,7 @@
 //! Built-in descriptions of ROOT's own classes, by version, for files that omit them.
 //!
-//! uproot writes objects of ROOT classes without streamer infos, and old files omit versions that ROOT knew anyway.
-//! ROOT reads both with the dictionaries of its libraries; Branchline uses four tables instead:
+//! uproot writes objects of ROOT classes without streamer infos, and old files omit class versions that were built into
+//! ROOT. ROOT reads both with the dictionaries of its libraries. Branchline uses four tables instead:
 //! - `current.txt`: the streamer infos of ROOT 6.40, written by `python -m tests.peers.root_classes`;
 //! - `older.txt`: other versions, as described in files of many experiments, written by the same program;
 //! - `stated.txt`: versions missing from those files, derived from the source code of ROOT and uproot;
