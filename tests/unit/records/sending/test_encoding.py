@@ -62,6 +62,6 @@ def test_a_record_that_is_too_large_goes_without_its_longest_list_and_says_so(id
     record = JobRecord(dataset=[DatasetFile(f"{path}{number}") for number in range(800)], command="branchline run")
     [(part, body)] = split(ReportBatch(identity, record=record))
     assert part.record == replace(record, dataset=[], reuse_notes=part.record.reuse_notes)
-    assert "its list dataset" in part.record.reuse_notes[0]
+    assert "the list dataset" in part.record.reuse_notes[0]
     assert is_taken(body)
     assert len(record.dataset) == 800
