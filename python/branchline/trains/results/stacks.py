@@ -84,10 +84,10 @@ def sides(variations: Sequence[str]) -> list[tuple[str, ...]]:
     """Group variations into uncertainties: ``NAME_up`` and ``NAME_down`` form a group, and any other variation a group
     of its own.
     """
-    pairs: dict[str, list[str]] = {}
+    pairs: dict[tuple[str, bool], list[str]] = {}
     for name in variations:
         base = name.removesuffix(_UP) if name.endswith(_UP) else name.removesuffix(_DOWN)
-        pairs.setdefault(base, []).append(name)
+        pairs.setdefault((base, base == name), []).append(name)
     return [tuple(one) for one in pairs.values()]
 
 

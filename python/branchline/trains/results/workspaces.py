@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,7 +39,8 @@ def workspace(
         model = pyhf.Workspace(specification).model()
 
     The returned dict has the structure of HistFactory's JSON format. Raises NoSuchKeyError for an unknown histogram,
-    DatasetError if no sample is a signal or no samples are described, and the errors of loading results.
+    DatasetError if no sample is a signal, if no samples are described or if two modifiers would have the same name,
+    and the errors of loading results.
     """
     found = results if isinstance(results, Results) else load(results)
     channels, observations, names = [], [], set()
@@ -52,7 +54,9 @@ def workspace(
         stack = stacks[histogram]
         simulated = [one for one in stack.samples if not one.sample.is_data]
         names |= {one.sample.kind for one in simulated}
-        channels.append({"name": region, "samples": [_sample(one, region, parameter, stack) for one in simulated]})
+        samples = [_sample(one, region, parameter, stack) for one in simulated]
+        _check_names(samples, histogram, str(found.out))
+        channels.append({"name": region, "samples": samples})
         observed = total([one for one in stack.samples if one.sample.is_data]) or total(simulated)
         assert observed is not None
         observations.append({"name": region, "data": observed.values.tolist()})
@@ -68,7 +72,16 @@ def workspace(
     }
 
 
-def _sample(one: SampleHistogram, region: str, parameter: str, stack: SampleStack) -> object:
+def _check_names(samples: Sequence[Mapping[str, Any]], histogram: str, out: str) -> None:
+    """Raise DatasetError if two modifiers of a sample have the same name, because they would share a parameter."""
+    for sample in samples:
+        counts = Counter(modifier["name"] for modifier in sample["modifiers"])
+        for name in [name for name, count in counts.items() if count > 1]:
+            what = f"two modifiers of sample {sample['name']!r} in {histogram} would have the name {name!r}"
+            raise DatasetError(what, path=out, hint=f"rename the variation {name!r}")
+
+
+def _sample(one: SampleHistogram, region: str, parameter: str, stack: SampleStack) -> Mapping[str, Any]:
     nominal = one.nominal
     modifiers: list[Any] = [
         {"name": f"staterror_{region}", "type": "staterror", "data": np.sqrt(nominal.variances).tolist()}

@@ -16,6 +16,7 @@ from tests.conftest import REPOSITORY
 from tests.peers.peers import imported
 
 import branchline
+from branchline.errors import DatasetError
 from branchline.trains.results.stacks import band, sides, stacks_of, total
 
 #: pyhf looks for a schema by a way of jsonschema that will go.
@@ -116,6 +117,10 @@ def test_a_workspace_is_what_the_results_are(out: Path) -> None:
     pyhf.Workspace(specification)
     with pytest.raises(branchline.NoSuchKeyError, match="selected/4j1b, selected/4j2b"):
         branchline.workspace(out, {"b": "selected/4j3b"})
+    with pytest.raises(
+        DatasetError, match="two modifiers of sample 'ttbar' in .* would have the name 'jes'"
+    ):
+        branchline.workspace(out, {"b": "selected/4j1b"}, parameter="jes")
 
 
 def test_bands_are_sums_in_quadrature_of_the_larger_shifts(out: Path) -> None:
@@ -135,6 +140,7 @@ def test_bands_are_sums_in_quadrature_of_the_larger_shifts(out: Path) -> None:
         assert above[place] == pytest.approx(math.sqrt(up))
         assert below[place] == pytest.approx(math.sqrt(low))
     assert sides(["a_up", "b_down", "a_down", "c"]) == [("a_up", "a_down"), ("b_down",), ("c",)]
+    assert sides(["a", "a_up", "a_down"]) == [("a",), ("a_up", "a_down")]
 
 
 def test_a_picture_has_stack_data_ratio_and_says_what_lies_outside(out: Path) -> None:
