@@ -63,6 +63,23 @@ def test_nothing_is_done_for_a_run_that_has_ended(agents: agent._Agents, tmp_pat
     assert agents.is_stopped(group("one", 4, tmp_path).settings)
 
 
+def test_a_group_that_is_cancelled_while_it_waits_does_not_run(agents: agent._Agents, tmp_path: Path) -> None:
+    first, second = group("one", 1, tmp_path), group("one", 2, tmp_path)
+
+    def waits() -> bool:
+        with agents.turn(second) as is_ours:
+            return is_ours
+
+    with ThreadPoolExecutor(1) as executor:
+        with agents.turn(first) as is_first_ours:
+            waiting = executor.submit(waits)
+            cancel_group("one", 2)
+            # It ends while the first group still has its turn.
+            assert waiting.result(timeout=60) is False
+        assert is_first_ours
+        assert executor.submit(waits).result(timeout=60) is False
+
+
 def count(events: Any) -> int:
     return len(events)
 

@@ -282,17 +282,19 @@ class _Agents:
         return calls.is_stopped or calls.has_ended or Path(settings.stop_file).exists()
 
     @contextmanager
-    def turn(self, settings: PoolRunSettings) -> Iterator[bool]:
-        """Wait until a group may run in the ``with`` block. Yields False if the run was stopped during the wait."""
-        if not settings.one_at_a_time:
+    def turn(self, group: SubJobGroup) -> Iterator[bool]:
+        """Wait until a group may run in the ``with`` block. Yields False if the group was cancelled or the run was
+        stopped during the wait.
+        """
+        if not group.settings.one_at_a_time:
             yield True
             return
         while not self._turn.acquire(timeout=AGENT_LOOK_INTERVAL_S):
-            if _AGENTS.is_stopped(settings):
+            if self.is_stopped(group.settings) or self.is_cancelled(group):
                 yield False
                 return
         try:
-            yield True
+            yield not self.is_cancelled(group)
         finally:
             self._turn.release()
 
@@ -363,7 +365,7 @@ def work_on_group(group: SubJobGroup) -> GroupResult:
     nothing.refused = Versions().difference_from(group.settings.versions)
     if nothing.refused:
         return nothing
-    with _AGENTS.turn(group.settings) as is_ours:
+    with _AGENTS.turn(group) as is_ours:
         if not is_ours:
             return nothing
         agent = _AGENTS.take(group)

@@ -117,9 +117,7 @@ def test_a_workspace_is_what_the_results_are(out: Path) -> None:
     pyhf.Workspace(specification)
     with pytest.raises(branchline.NoSuchKeyError, match="selected/4j1b, selected/4j2b"):
         branchline.workspace(out, {"b": "selected/4j3b"})
-    with pytest.raises(
-        DatasetError, match="two modifiers of sample 'ttbar' in .* would have the name 'jes'"
-    ):
+    with pytest.raises(DatasetError, match=r"two modifiers of sample 'ttbar' in .* would have the name 'jes'"):
         branchline.workspace(out, {"b": "selected/4j1b"}, parameter="jes")
 
 
