@@ -38,25 +38,23 @@ _MEMORY_WORDS = ("memory", "oom")
 _FROM_OUTSIDE = (EXIT_INTERRUPTED, 137, 143)
 
 
-def causes_of(folder: BatchFolder, outline: TrainOutline, units: Mapping[FoldNode, str]) -> dict[FoldNode, str]:
-    """Return the cause for each unit without a result, with the path of its log. ``units`` maps these units to the
-    causes that are already known.
-    """
-    known = {unit: cause for unit, cause in units.items() if cause}
-    open_units = [unit for unit in units if unit not in known]
-    for unit in list(open_units):
-        failure = UnitFailure.read(folder.failed(unit))
+def causes_of(
+    folder: BatchFolder, outline: TrainOutline, units: Mapping[FoldNode, str]
+) -> dict[FoldNode, SubJobFailure]:
+    """Return why each unit has no result. ``units`` maps the units to the reasons that are already known."""
+    known = {unit: SubJobFailure(reason) for unit, reason in units.items() if reason}
+    for unit in units:
+        failure = UnitFailure.read(folder.failed(unit)) if unit not in known else None
         if failure is not None:
-            known[unit] = f"{failure.message} (log: {failure.log})"
-            open_units.remove(unit)
-    known |= _of_tasks(folder, outline, open_units)
-    return {unit: known.get(unit, "no task was submitted for this unit") for unit in units}
+            known[unit] = failure.of_subjob()
+    known |= _of_tasks(folder, outline, units.keys() - known.keys())
+    return {unit: known.get(unit) or SubJobFailure("no task was submitted for this unit") for unit in units}
 
 
-def _of_tasks(folder: BatchFolder, outline: TrainOutline, units: Iterable[FoldNode]) -> dict[FoldNode, str]:
+def _of_tasks(folder: BatchFolder, outline: TrainOutline, units: Iterable[FoldNode]) -> dict[FoldNode, SubJobFailure]:
     """Return why units have no result, by unit, according to the last task of each unit."""
     wanted = set(units)
-    found: dict[FoldNode, str] = {}
+    found: dict[FoldNode, SubJobFailure] = {}
     system = batch_system(outline.system)
     for jobs in reversed(JobsRecord.read_all(folder)) if wanted else ():
         from_system: dict[tuple[int, int], str] | None = None
@@ -72,7 +70,7 @@ def _of_tasks(folder: BatchFolder, outline: TrainOutline, units: Iterable[FoldNo
     return found
 
 
-def _cause(folder: BatchFolder, step: StepRecord, task: int, from_system: str | None) -> str:
+def _cause(folder: BatchFolder, step: StepRecord, task: int, from_system: str | None) -> SubJobFailure:
     log = folder.logs / f"{step.label}.{task}.log"
     marked = _mark_in(log)
     code = _exit_code(folder.accounts / f"{step.label}.{task}.exit")
@@ -88,7 +86,7 @@ def _cause(folder: BatchFolder, step: StepRecord, task: int, from_system: str | 
         what = "its task never started"
     else:
         what = "its task ended without a message, perhaps because its node failed or all its processes were killed"
-    return f"{what} (log: {log})"
+    return SubJobFailure(what, log=str(log))
 
 
 def _mark_in(log: Path) -> str:
@@ -129,29 +127,18 @@ def _is_there(log: Path) -> bool:
 
 
 def failures_of(
-    folder: BatchFolder, outline: TrainOutline, causes: Mapping[FoldNode, str], done: Container[int]
+    folder: BatchFolder, outline: TrainOutline, causes: Mapping[FoldNode, SubJobFailure], done: Container[int]
 ) -> dict[int, SubJobFailure]:
     """Return why sub-jobs have no result, by index. ``causes`` are the causes of their units. Sub-jobs in ``done`` have
     a result.
     """
     failures = {}
-    for unit, cause in causes.items():
-        of_unit = _failure(UnitFailure.read(folder.failed(unit)), cause)
+    for unit, of_unit in causes.items():
         for index in outline.tree.shares_of(unit):
             if index not in done:
                 own = UnitFailure.read(folder.failed(FoldNode(0, index))) if unit.stage else None
-                failures[index] = of_unit if own is None else _failure(own, f"{own.message} (log: {own.log})")
+                failures[index] = of_unit if own is None else own.of_subjob()
     return failures
-
-
-def _failure(failed: UnitFailure | None, cause: str) -> SubJobFailure:
-    message, _, rest = cause.partition(" (log: ")
-    log = rest.removesuffix(")")
-    return (
-        SubJobFailure(message, log=log)
-        if failed is None
-        else SubJobFailure(message, failed.kind, failed.traceback, log)
-    )
 
 
 class Death(Enum):
@@ -165,14 +152,13 @@ class Death(Enum):
 def deaths_of(folder: BatchFolder, outline: TrainOutline, units: Collection[FoldNode]) -> dict[FoldNode, Death]:
     """Return how the last task of each unit died. A unit is left out if its task recorded a failure and continued."""
     died = [unit for unit in units if UnitFailure.read(folder.failed(unit)) is None]
-    return {unit: _death(cause) for unit, cause in _of_tasks(folder, outline, died).items()}
+    return {unit: _death(cause.message) for unit, cause in _of_tasks(folder, outline, died).items()}
 
 
-def _death(cause: str) -> Death:
-    what = cause.partition(" (log: ")[0]
-    if what == _KILLED:
+def _death(message: str) -> Death:
+    if message == _KILLED:
         return Death.KILLED
-    return Death.MEMORY if _is_of_memory(what) else Death.OTHER
+    return Death.MEMORY if _is_of_memory(message) else Death.OTHER
 
 
 def _is_of_memory(what: str) -> bool:

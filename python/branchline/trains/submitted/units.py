@@ -20,6 +20,7 @@ from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.subjob import Lost
 from branchline.records.sensors.record import MergeStage
 from branchline.records.sensors.status import ElementReads, ElementStatus
+from branchline.trains.running.missing import SubJobFailure
 from branchline.trains.subjobs.folding import FoldedResult
 from branchline.trains.subjobs.share_result import JobError, WorkerTimes
 from branchline.trains.submitted.submission import TrainOutline
@@ -164,6 +165,10 @@ class UnitFailure:
         """Create the failure for an error that has just occurred."""
         fault = error.fault()
         return cls(fault.type, fault.message, fault.traceback or "", fault.path, task, str(log), time.time())
+
+    def of_subjob(self) -> SubJobFailure:
+        """Return the failure as that of a sub-job of the unit."""
+        return SubJobFailure(self.message, self.kind, self.traceback, self.log)
 
     def write(self, path: Path) -> None:
         """Write the failure, replacing an earlier one. Raises StorageError."""
