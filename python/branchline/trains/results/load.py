@@ -169,8 +169,11 @@ class Results(Mapping[str, Any]):
         table = TableFile(**fields)
         if os.path.exists(table.path):
             return table
-        below = table.path.rpartition("/tables/")[2]
-        return replace(table, path=str(self.out / "tables" / below))
+        # The path before the move, and the names of wagons and tables, may contain `tables` too.
+        parts = table.path.split("/tables/")
+        moved = [self.out / "tables" / "/tables/".join(parts[number:]) for number in range(1, len(parts))]
+        found = next((path for path in moved if path.exists()), None)
+        return table if found is None else replace(table, path=str(found))
 
 
 def normalised(value: object, samples: Sequence[SampleRecord], where: str) -> Any:

@@ -210,14 +210,19 @@ class Skims:
         return {"skim": branchline.Table({"x": good.x}), "events": len(good)}
 
 
+@pytest.mark.parametrize("name", ["skims", "tables"])
 def test_a_table_comes_back_as_the_place_of_its_rows_also_where_the_directory_was_moved(
-    data: str, tmp_path: Path
+    data: str, tmp_path: Path, name: str
 ) -> None:
-    result = branchline.run(Skims(), data, tmp_path / "out", workers=0)
-    skim = branchline.load(tmp_path / "out")["skims"]["skim"]
-    assert skim == result.outputs["skims"]["skim"]
-    (tmp_path / "out").rename(tmp_path / "moved")
-    moved = branchline.load(tmp_path / "moved")["skims"]["skim"]
+    wagon = Skims()
+    wagon.name = name
+    out = tmp_path / "tables" / "out"
+    out.parent.mkdir()
+    result = branchline.run(wagon, data, out, workers=0)
+    skim = branchline.load(out)[name]["skim"]
+    assert skim == result.outputs[name]["skim"]
+    out.rename(tmp_path / "moved")
+    moved = branchline.load(tmp_path / "moved")[name]["skim"]
     assert moved.rows == len(branchline.open(moved.path)[moved.tree].arrays())
 
 
