@@ -103,7 +103,8 @@ def measure_sentences(job: JobRecord) -> list[str]:
         when = f" (from {one.first} to {one.last})" if one.first else ""
         sentences.append(f"Measure {one.number}, {wanted} {one.storage_element}{at}: {', '.join(done)}{when}.")
     if job.measures_ignored:
-        sentences.append(f"{counted(job.measures_ignored, 'measure')} of the control room were not understood.")
+        were = "was" if job.measures_ignored == 1 else "were"
+        sentences.append(f"{counted(job.measures_ignored, 'measure')} of the control room {were} not understood.")
     return sentences
 
 

@@ -144,7 +144,7 @@ class ReportBatch:
         Raises ValueError for any other input, and for a newer version of the format.
         """
         version = plain.get("batch_version")
-        if not isinstance(version, int) or not 1 <= version <= BATCH_VERSION:
+        if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= BATCH_VERSION:
             what = f"the batch has version {version!r}; this Branchline supports versions up to {BATCH_VERSION}"
             raise ValueError(what)
         batch: ReportBatch = from_plain(cls, plain)

@@ -196,7 +196,7 @@ class StorageRemark:
 @dataclass
 class LinkRecord:
     """The measured link from a site to a storage element, and the read settings chosen for the link. ``choices`` counts
-    changes of the settings.
+    the different settings.
     """
 
     name: str
@@ -593,7 +593,7 @@ class JobRecord:
         Raises ValueError if the content is not a record, or if its ``schema_version`` is newer than this Branchline.
         """
         version = plain.get("schema_version", SCHEMA_VERSION)
-        if not isinstance(version, int) or version > SCHEMA_VERSION:
+        if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
             what = f"the record has version {version!r}; this Branchline supports versions up to {SCHEMA_VERSION}"
             raise ValueError(what)
         return from_plain(cls, {**plain, "schema_version": SCHEMA_VERSION})

@@ -66,6 +66,8 @@ def test_settings_of_reading_of_version_1_are_read() -> None:
     [
         ({"schema_version": SCHEMA_VERSION + 1}, "supports versions up to"),
         ({"schema_version": "1"}, "version '1'"),
+        ({"schema_version": 0}, "version 0"),
+        ({"schema_version": True}, "version True"),
         ({"wagons": {"name": "w"}}, "expected list, got"),
         ({"wagons": [{"seconds": 1.0}]}, "WagonRecord"),
         ({"files": [7]}, "expected Mapping, got"),
