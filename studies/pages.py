@@ -10,7 +10,8 @@ from docs.generate.tables import table
 
 from branchline.base.quantities import counted, duration, percent, significant
 from branchline.lab.statistics import Ratio
-from branchline.lab.studies.study_result import ArmResult, StudyResult, answer
+from branchline.lab.studies.study_result import ArmResult, StudyResult
+from branchline.lab.studies.verdict import answer
 from studies import curves, forecasts, records
 from studies.findings import FOUND, NOT_FOUND, UNMEASURED, UNSURE, FindingHere, NumberHere
 from studies.pictures import pictures_of

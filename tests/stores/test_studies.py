@@ -18,8 +18,8 @@ from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample
 from branchline.lab.sampling.study_files import JobFiles, files_of
 from branchline.lab.sampling.traces import ranges_on, trace_path
 from branchline.lab.studies.study_file import load_study
-from branchline.lab.studies.study_result import sentences
 from branchline.lab.studies.study_run import StudyRun
+from branchline.lab.studies.verdict import sentences
 from branchline.lab.study import JobSettings
 
 DIES_IN = 1

@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.clusters.event_files import write_events
 
+from branchline.base.plain import from_plain
 from branchline.errors import OptionError
 from branchline.lab.comparison.command_samples import ShellCommand
 from branchline.lab.comparison.compare import (
@@ -34,6 +36,11 @@ def waiting(name: str, seconds: float) -> ShellCommand:
     return ShellCommand(name, ("sleep", str(seconds)))
 
 
+def quiet(found: Comparison) -> Comparison:
+    """A comparison as on a machine without other programs, such as the tests beside this one."""
+    return replace(found, is_busy=False)
+
+
 def plan(first: ShellCommand, second: ShellCommand, **options: Any) -> ComparisonPlan:
     return ComparisonPlan(first, second, **{"budget_s": 60.0, "seed": 3, **options})
 
@@ -44,7 +51,7 @@ def test_the_slower_one_is_named_with_an_interval_and_a_control() -> None:
     assert found.wall.differs
     assert found.wall.low is not None
     assert found.wall.low > 1.2
-    lines = verdict(found)
+    lines = verdict(quiet(found))
     assert lines[0].startswith("control: A takes")
     assert lines[1].startswith("A is faster: B takes")
     assert found.cpu is None, "there was too little CPU time"
@@ -70,7 +77,7 @@ def test_it_ends_with_its_budget_and_says_that_too_few_say_nothing() -> None:
     assert time.monotonic() - begin_s < 10
     assert not found.is_precise
     assert found.wall.low is None
-    assert "say nothing on how sure that is: 6 are needed" in verdict(found)[1]
+    assert "are too few for an interval, which needs 6" in verdict(quiet(found))[1]
 
 
 def test_a_command_that_fails_is_told_with_what_it_said() -> None:
@@ -93,8 +100,9 @@ def test_a_round_in_which_one_fails_is_left_out_and_counted(tmp_path: Path) -> N
 
 def test_what_disturbs_a_command_is_noted_and_told(busy: None) -> None:
     found = compare(plan(waiting("A", 0.6), waiting("B", 0.6), budget_s=1.0))
-    assert all(BUSY in one.notes for one in found.samples)
+    assert all(BUSY in one.surroundings.notes for one in found.samples)
     assert f"in 3 of 3 runs {BUSY}" in verdict(found)
+    assert verdict(found)[1] == "the machine was busy with other programs, so wall times are not compared"
 
 
 def test_a_file_that_cannot_be_made_cold_any_more_is_named(tmp_path: Path) -> None:
@@ -178,9 +186,11 @@ def test_two_trains_are_compared_cold_and_by_phases(tmp_path: Path) -> None:
         [PYTHON, "-m", "branchline", *words], capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "A is faster: B takes" in done.stdout
-    assert "the difference lies in wagons (+" in done.stdout
     found = json.loads(samples.read_text())
+    said = verdict(quiet(from_plain(Comparison, found)))[1]
+    assert said.startswith("A is faster: B takes")
+    assert "the difference lies in wagons (+" in said
+    assert (said in done.stdout) != found["is_busy"]
     assert found["seed"] == 7
     assert {one["cached_bytes"] for one in found["samples"]} == {0}
     times = [[one["wall_s"] for one in found["samples"] if one["arm"] == arm] for arm in ("A", "B")]

@@ -16,8 +16,9 @@ from branchline.lab.sampling.farms import taker_on
 from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample
 from branchline.lab.studies.study_file import load_study
 from branchline.lab.studies.study_page import write_report
-from branchline.lab.studies.study_result import StudyResult, sentences
+from branchline.lab.studies.study_result import StudyResult
 from branchline.lab.studies.study_run import StudyRun
+from branchline.lab.studies.verdict import sentences
 
 READING = """
 question = "Is a copy slower?"

@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet
@@ -22,12 +23,14 @@ from tests.branchline_command import run_branchline
 from tests.patience import HANG_S
 
 from branchline.errors import DatasetError, OptionError
+from branchline.lab.sampling.machine import Surroundings
 from branchline.lab.sampling.sampler import HereAtOnce
-from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample
+from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample, load_kept
 from branchline.lab.studies.study_file import load_study
 from branchline.lab.studies.study_page import PAGE, TABLE, kept_result, write_report
-from branchline.lab.studies.study_result import StudyResult, sentences
+from branchline.lab.studies.study_result import StudyResult, result_of
 from branchline.lab.studies.study_run import FailedStudyError, StudyRun
+from branchline.lab.studies.verdict import sentences
 from branchline.lab.study import Study
 
 SLEEPS = """
@@ -61,6 +64,13 @@ def samples(folder: Path) -> list[StudySample]:
     return SampleFile(folder / "out" / SAMPLES).read()
 
 
+def quiet(folder: Path) -> StudyResult:
+    """The result as on a machine without other programs, such as the tests beside this one."""
+    kept = load_kept(folder / "out")
+    alone = [replace(one, surroundings=Surroundings()) for one in samples(folder)]
+    return result_of(kept.study, kept.seed, alone)
+
+
 def test_the_longer_one_is_told_with_an_interval_after_the_control(tmp_path: Path) -> None:
     # Far from each other, also with what a busy machine takes to start them.
     found = run(tmp_path, SLEEPS.replace("0.3", "0.8"))
@@ -69,9 +79,9 @@ def test_the_longer_one_is_told_with_an_interval_after_the_control(tmp_path: Pat
     assert arm.time.low is not None
     assert arm.time.low > 1.5
     assert found.is_precise
-    lines = sentences(found)
+    lines = sentences(quiet(tmp_path))
     assert lines[0].startswith("control: sleep short takes")
-    assert lines[1].startswith("nothing is faster than its baseline; slowest beside it is sleep long")
+    assert lines[1].startswith("no arm is faster than its baseline; the slowest relative to it is sleep long")
 
 
 def test_a_round_has_each_arm_once_and_the_baseline_twice_in_an_order_of_the_seed(tmp_path: Path) -> None:

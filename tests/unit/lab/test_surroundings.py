@@ -13,7 +13,8 @@ from branchline.lab.sampling.machine import CLOCK_STEP_TELLING_S, DISK_LOW_BYTES
 from branchline.lab.sampling.sampler import HereAtOnce, Turn
 from branchline.lab.sampling.samples import StudySample
 from branchline.lab.sampling.study_files import files_of
-from branchline.lab.studies.study_result import result_of, sentences
+from branchline.lab.studies.study_result import result_of
+from branchline.lab.studies.verdict import sentences
 from branchline.lab.study import JobSettings, Study
 
 WAIT_S = 60.0

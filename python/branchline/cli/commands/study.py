@@ -167,8 +167,8 @@ def _run(study: Study, folder: Path, seed: int | None, on: str | None, words: li
     """
     from branchline.lab.sampling.farms import taker_on
     from branchline.lab.studies.study_page import write_report
-    from branchline.lab.studies.study_result import sentences
     from branchline.lab.studies.study_run import StudyRun
+    from branchline.lab.studies.verdict import sentences
     from branchline.reading.locations import shown_command
 
     require("jinja2", "pyarrow")
@@ -196,7 +196,7 @@ def show(
 
     """
     from branchline.lab.studies.study_page import kept_result, write_report
-    from branchline.lab.studies.study_result import sentences
+    from branchline.lab.studies.verdict import sentences
 
     for line in sentences(kept_result(folder)):
         print_out(line)

@@ -37,8 +37,8 @@ class ArmRun:
 
     ``cached_bytes`` is the part of the cold files that the page cache still held, None without cold files.
     ``temperature`` describes the page cache in detail, for readings only. ``events`` is the number of entries that a
-    reading read. ``disk_bytes`` is the number of bytes read from disks according to the kernel. ``notes`` lists
-    disturbances.
+    reading read. ``disk_bytes`` is the number of bytes read from disks according to the kernel. ``surroundings`` is
+    the other activity on the machine.
     """
 
     arm: str
@@ -54,7 +54,7 @@ class ArmRun:
     temperature: Temperature | None = None
     events: int | None = None
     disk_bytes: int = 0
-    notes: list[str] = field(default_factory=list)
+    surroundings: Surroundings = field(default_factory=Surroundings)
 
 
 class ComparedSubject(Protocol):
@@ -150,7 +150,7 @@ class ShellCommand:
             cached_bytes,
             said,
             disk_bytes=usage.ru_inblock * _BLOCK_BYTES,
-            notes=list(beside.notes),
+            surroundings=beside,
         )
 
 

@@ -18,6 +18,7 @@ from branchline.base.limits import COMPARED_LOST_MAX, COMPARED_ROUNDS_MAX
 from branchline.base.quantities import counted, duration, percent, size
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.comparison.command_samples import ArmRun, ComparedSubject
+from branchline.lab.sampling.machine import was_busy
 from branchline.lab.sampling.page_cache import cached_bytes, fuse_remark, make_cold
 from branchline.lab.statistics import LEVEL, PAIRS_MIN, Ratio, paired_ratio
 
@@ -80,7 +81,8 @@ class Comparison:
     """The result of a comparison.
 
     ``wall`` is the ratio of the second subject's time to the first subject's, ``control`` that of the repeated first
-    subject. ``cpu`` is the ratio of CPU times, None if they are too short. ``seconds`` are the median times of both
+    subject. ``cpu`` is the ratio of CPU times, None if they are too short. With ``is_busy``, the machine was busy with
+    other programs, so the wall times must not be compared. ``seconds`` are the median times of both
     subjects. ``lost`` is the number of failed rounds. ``commands`` are the words of both subjects. ``phases`` come from
     the records of jobs, or, with ``is_from_outside``, from measurements that are possible for any program.
     ``cold_remark`` says what is unknown about the evicted files.
@@ -98,6 +100,7 @@ class Comparison:
     is_precise: bool = False
     is_from_outside: bool = False
     cold_remark: str = ""
+    is_busy: bool = False
     comparison_version: int = COMPARISON_VERSION
 
 
@@ -208,6 +211,7 @@ def _comparison(plan: ComparisonPlan, rounds: Sequence[dict[str, ArmRun]], lost:
         is_precise=len(rounds) >= PAIRS_MIN and _is_precise(rounds, plan.precision),
         is_from_outside=not is_recorded,
         cold_remark=fuse_remark(plan.cold),
+        is_busy=was_busy([(sample.wall_s, sample.surroundings) for one in rounds for sample in one.values()]),
     )
 
 
@@ -252,12 +256,12 @@ def verdict(found: Comparison) -> list[str]:
     if found.control.differs:
         control += ": something else disturbs the machine, and the answer below is doubtful"
     lines = [control, "; ".join([_answer(found), *_phase_sentences(found)])]
-    if found.cpu is not None:
+    if found.cpu is not None and not found.is_busy:
         lines.append(f"CPU time: B takes {shown_ratio(found.cpu)} that of A")
     lines += _temperatures(found)
     if found.lost:
         lines.append(f"{counted(found.lost, 'round')} left out, since one of them failed in it")
-    notes = Counter(note for one in found.samples for note in one.notes)
+    notes = Counter(note for one in found.samples for note in one.surroundings.notes)
     lines += [f"in {times} of {counted(len(found.samples), 'run')} {note}" for note, times in notes.items()]
     return lines
 
@@ -287,11 +291,14 @@ def _temperature(arm: str, found: Comparison) -> str:
 
 
 def _answer(found: Comparison) -> str:
+    if found.is_busy:
+        busy = "the machine was busy with other programs, so wall times are not compared"
+        return busy if found.cpu is None else f"{busy}; B takes {shown_ratio(found.cpu)} the CPU time of A"
     wall = found.wall
     first, second = (duration(one) for one in found.seconds)
     medians = f"medians {first} and {second}"
     if wall.low is None or wall.high is None:
-        few = f"{counted(wall.pairs, 'pair')} say nothing on how sure that is: {PAIRS_MIN} are needed"
+        few = f"{counted(wall.pairs, 'pair')} are too few for an interval, which needs {PAIRS_MIN}"
         return f"B takes {wall.value:.3g} times the time of A ({medians}); {few}"
     if not wall.differs:
         most = max(wall.high - 1.0, 1.0 - wall.low)
@@ -316,7 +323,7 @@ def shown_ratio(ratio: Ratio) -> str:
 
 def _phase_sentences(found: Comparison) -> list[str]:
     """Return a sentence about the phases that explain most of the difference, in a list; empty without a difference."""
-    if not found.phases or not found.wall.differs:
+    if not found.phases or not found.wall.differs or found.is_busy:
         return []
     whole_s = sum(abs(one.seconds) for one in found.phases)
     told = [one for one in found.phases if abs(one.seconds) > _PHASE_TELLING * whole_s]

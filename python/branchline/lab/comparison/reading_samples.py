@@ -108,7 +108,7 @@ class Reading:
             temperature=replace(before, cached_bytes=found.cached_bytes or 0, remark=remark) if is_cold else before,
             events=job.events,
             disk_bytes=job.disk_bytes,
-            notes=list(found.surroundings.notes),
+            surroundings=found.surroundings,
         )
 
 

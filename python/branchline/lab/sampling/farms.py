@@ -292,6 +292,15 @@ def _surroundings(samples: Sequence[StudySample]) -> Surroundings:
             span = (beside.received_before_bytes, beside.received_before_bytes + received)
             spans.setdefault(job.host, []).append(span)
     received = sum(max(end for _, end in one) - min(begin for begin, _ in one) for one in spans.values())
-    notes = dict.fromkeys(note for one in samples for note in one.surroundings.notes)
-    most = max((one.surroundings.others_share for one in samples), default=0.0)
-    return Surroundings(others_share=most, network_bytes=received, notes=tuple(notes))
+    every = [one.surroundings for one in samples]
+    busy_shares = [one.device_busy_share for one in every if one.device_busy_share is not None]
+    device_bytes = [one.device_bytes for one in every if one.device_bytes is not None]
+    return Surroundings(
+        others_share=max((one.others_share for one in every), default=0.0),
+        network_bytes=received,
+        notes=tuple(dict.fromkeys(note for one in every for note in one.notes)),
+        stolen_share=max((one.stolen_share for one in every), default=0.0),
+        throttled=sum(one.throttled for one in every),
+        device_bytes=sum(device_bytes) if device_bytes else None,
+        device_busy_share=max(busy_shares, default=None),
+    )

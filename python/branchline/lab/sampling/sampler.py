@@ -18,7 +18,7 @@ from branchline.errors import BranchlineError
 from branchline.lab.limits import STUDY_JOBS_HERE_MAX
 from branchline.lab.sampling.job import JobRequest
 from branchline.lab.sampling.local_jobs import JobServers, run_at_once
-from branchline.lab.sampling.machine import Moment, Surroundings
+from branchline.lab.sampling.machine import Moment, Surroundings, devices_of
 from branchline.lab.sampling.page_cache import StillCachedError, cached_bytes, fuse_remark, make_cold
 from branchline.lab.sampling.samples import SampleKind, StudySample
 from branchline.lab.sampling.study_files import JobFiles
@@ -77,13 +77,14 @@ class HereAtOnce:
     def take(self, settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> StudySample:
         cold = _Coldness()
         moments: list[Moment] = []
+        devices = devices_of([*files.local, *settings.served_from])
 
         def before_start() -> None:
             nonlocal cold
             if settings.before:
                 _run_before(settings.before, wait_s)
             cold = _made_cold(settings, files)
-            moments.append(Moment.now(settings.servers))
+            moments.append(Moment.now(settings.servers, devices))
 
         at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
         environment = {name: str(value) for name, value in settings.environment.items()}
@@ -99,7 +100,8 @@ class HereAtOnce:
         surroundings = Surroundings()
         if moments:
             used_s = sum(one.cpu_s for one in jobs)
-            surroundings = Surroundings.between(moments[0], Moment.now(settings.servers), used_s, self._folder)
+            ended = Moment.now(settings.servers, devices)
+            surroundings = Surroundings.between(moments[0], ended, used_s, self._folder)
         return StudySample(
             turn.round,
             turn.position,

@@ -31,7 +31,8 @@ from branchline.lab.studies.study_pictures import (
     offset_pictures,
     offset_remark,
 )
-from branchline.lab.studies.study_result import ArmResult, StudyResult, answer, result_of, sentences
+from branchline.lab.studies.study_result import ArmResult, StudyResult, result_of
+from branchline.lab.studies.verdict import answer, sentences
 from branchline.lab.study import Study
 from branchline.records.result_files.job_files import table_of
 
@@ -42,6 +43,8 @@ PAGE, TABLE = "study.html", "samples.parquet"
 #: Minimum number of levels of a factor for a plot against the factor: levels that are numbers, or levels of any kind.
 #: With fewer levels, the table is sufficient.
 _LEVELS_MIN, _NAMES_MIN = 2, 3
+#: What the table has instead of a ratio of wall times.
+_NOT_COMPARED = {"CPU time": "machine busy", "nothing": "both limited by the processors"}
 
 
 def write_report(folder: Path) -> Path:
@@ -102,9 +105,10 @@ def _arm_row(one: ArmResult) -> dict[str, object]:
         "events": "" if one.events_per_s is None else significant(one.events_per_s),
         "megabytes": "" if one.bytes_per_s is None else significant(one.bytes_per_s / MB),
         "efficiency": "" if one.efficiency is None else percent(one.efficiency, 1.0),
-        "time": "baseline" if one.is_baseline else _ratio(one.time),
-        "differs": one.time is not None and one.time.differs,
+        "time": "baseline" if one.is_baseline else _NOT_COMPARED.get(one.basis) or _ratio(one.time),
+        "differs": one.basis == "wall time" and one.time is not None and one.time.differs,
         "cpu": _ratio(one.cpu),
+        "bound": one.bound or "",
         "limit": "" if one.limit_bytes_per_s is None else significant(one.limit_bytes_per_s / MB),
         "limit_share": "" if one.limit_share is None else percent(one.limit_share, 1.0),
         "read": "" if one.read_share is None else significant(one.read_share),
@@ -155,7 +159,9 @@ def _pictures(study: Study, found: StudyResult) -> list[StudyPicture]:
         if sum(map(is_number, levels)) >= _LEVELS_MIN or len(levels) >= _NAMES_MIN:
             made += _against(found, factor.name, levels)
     ratios = [
-        IntervalRow(one.name, one.time.value, one.time.low, one.time.high) for one in found.arms if one.time is not None
+        IntervalRow(one.name, one.time.value, one.time.low, one.time.high)
+        for one in found.arms
+        if one.time is not None and one.basis == "wall time"
     ]
     if ratios:
         unit = "times the time of the baseline for the same work (left is faster)"

@@ -1,7 +1,5 @@
 """The results of a study, computed from its samples: rates, ratios to the baseline with intervals, and shares of the
-limits.
-
-`sentences` describes the results in words: first the control, then the answer, then disturbances.
+limits. `branchline.lab.studies.verdict` says in words what follows from them.
 """
 
 from __future__ import annotations
@@ -11,9 +9,10 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from branchline.base.quantities import count, counted, percent, rate, significant
-from branchline.lab.comparison.compare import shown_ratio
+from branchline.base.quantities import counted
+from branchline.lab.sampling.machine import was_busy
 from branchline.lab.sampling.samples import StudySample
 from branchline.lab.statistics import LEVEL, PAIRS_MIN, Ratio, paired_ratio
 from branchline.lab.studies.storage_limits import LIMITS, limit_name_of
@@ -21,6 +20,13 @@ from branchline.lab.study import Arm, Study
 from branchline.reading.locations import is_url
 
 RESULT_VERSION = 1
+#: What limits an arm: the processors, the storage, or neither of them.
+Bound = Literal["CPU", "storage", "neither"]
+#: What a study may compare an arm by: the wall time; the CPU time, because the machine was busy; or nothing, because it
+#: compares storages and the processors limit both arms.
+Basis = Literal["wall time", "CPU time", "nothing"]
+#: Minimum share of the processors or of a limit of the storage for these to limit an arm.
+BOUND_SHARE = 0.85
 #: Minimum CPU time of a sample for CPU times to be compared, since the kernel counts CPU time in ticks.
 _CPU_TELLING_S = 0.1
 
@@ -47,6 +53,7 @@ class ArmResult:
       arm's byte rate as a fraction of it.
     - ``network_share`` and ``read_share`` are the numbers of received and of read bytes per byte of the files.
     - ``failed_jobs`` is the number of failed jobs in successful samples on a farm.
+    - ``bound`` is what limits the arm; None without successful samples. ``basis`` is what the arm is compared by.
     """
 
     name: str
@@ -71,6 +78,13 @@ class ArmResult:
     errors: dict[str, int] = field(default_factory=dict)
     failed_jobs: int = 0
     limits: list[LimitResult] = field(default_factory=list)
+    bound: Bound | None = None
+    basis: Basis = "wall time"
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """The ratio to the baseline on which the answer of the study is based."""
+        return {"wall time": self.time, "CPU time": self.cpu, "nothing": None}[self.basis]
 
     @property
     def is_baseline(self) -> bool:
@@ -125,7 +139,7 @@ def result_of(study: Study, seed: int, samples: Sequence[StudySample]) -> StudyR
     by_arm: dict[tuple[str, str], dict[int, StudySample]] = {}
     for one in samples:
         by_arm.setdefault((one.kind, one.arm), {})[one.round] = one
-    found = [_arm_result(study, arm, arms, by_arm, per) for arm in arms]
+    found = _with_bases([_arm_result(study, arm, arms, by_arm, per) for arm in arms], arms, by_arm)
     controls = [_control_result(one.name, by_arm, per) for one in found if one.is_baseline]
     ratios = [one.time for one in found if not one.is_baseline] or [one.time for one in controls]
     half_widths = [None if one is None else one.half_width for one in ratios]
@@ -197,6 +211,47 @@ def _arm_result(
         sum(len(one.jobs) - len(one.good_jobs) for one in good),
         _limits(arm, arms, by_arm, good),
     )
+
+
+def _with_bases(
+    found: Sequence[ArmResult], arms: Sequence[Arm], by_arm: Mapping[tuple[str, str], Mapping[int, StudySample]]
+) -> list[ArmResult]:
+    """Return the results with what limits each arm, and with what each arm is compared by."""
+    bounds = {one.name: _bound(one, by_arm.get(("arm", one.name), {}).values()) for one in found}
+    storages = {arm.name: _storage_of(arm) for arm in arms}
+
+    def basis_of(one: ArmResult) -> Basis:
+        if storages[one.name] != storages[one.baseline] and bounds[one.name] == bounds[one.baseline] == "CPU":
+            return "nothing"
+        taken = [*by_arm.get(("arm", one.name), {}).values(), *by_arm.get(("arm", one.baseline), {}).values()]
+        return "CPU time" if was_busy([(sample.wall_s, sample.surroundings) for sample in taken]) else "wall time"
+
+    return [dataclasses.replace(one, bound=bounds[one.name], basis=basis_of(one)) for one in found]
+
+
+def _storage_of(arm: Arm) -> object:
+    settings = arm.settings
+    return settings.where, settings.served_from, settings.stage
+
+
+def _bound(one: ArmResult, samples: Iterable[StudySample]) -> Bound | None:
+    """Return what limits an arm. The limits of its storage are checked first, because a program that waits for the
+    storage with several threads may still use as much CPU time as one processor has.
+    """
+    good = [sample for sample in samples if not sample.error]
+    if not good:
+        return None
+    shares = [one.limit_share, *(limit.share for limit in one.limits)]
+    shares.append(_median(sample.surroundings.device_busy_share for sample in good))
+    if any(share is not None and share >= BOUND_SHARE for share in shares):
+        return "storage"
+    of_machine = _median(
+        sample.cpu_s / (sample.wall_s * sample.surroundings.cores)
+        for sample in good
+        if sample.wall_s and sample.surroundings.cores
+    )
+    is_cpu = any(share is not None and share >= BOUND_SHARE for share in (one.efficiency, of_machine))
+    return "CPU" if is_cpu else "neither"
 
 
 def _limits(
@@ -298,95 +353,3 @@ def _sum(values: Iterable[float | None]) -> float | None:
 def _median(values: Iterable[float | None]) -> float | None:
     known = [one for one in values if one is not None]
     return statistics.median(known) if known else None
-
-
-def answer(found: StudyResult) -> str:
-    """Return the answer in one sentence: the fastest arm, and how much faster it is than its baseline."""
-    compared = [one for one in found.arms if one.time is not None]
-    if not compared:
-        measured = [one for one in found.arms if one.samples]
-        if not measured:
-            return "nothing could be measured"
-        fastest = max(measured, key=_speed)
-        return f"fastest is {fastest.name} with {speed_of(fastest)}; nothing is compared with a baseline"
-    sure = [one for one in compared if one.time is not None and one.time.differs]
-    if not sure:
-        if all(one.time is not None and one.time.low is None for one in compared):
-            pairs = max(one.time.pairs for one in compared if one.time is not None)
-            return f"{counted(pairs, 'pair')} say nothing on how sure anything is: {PAIRS_MIN} are needed"
-        return "no arm differs from its baseline by more than the intervals say"
-    faster = [one for one in sure if one.time is not None and one.time.value < 1.0]
-    if not faster:
-        worst = max(sure, key=lambda one: one.time.value if one.time is not None else 0.0)
-        return f"nothing is faster than its baseline; slowest beside it is {_beside(worst)}"
-    best = min(faster, key=lambda one: one.time.value if one.time is not None else 1.0)
-    others = f"; {len(faster) - 1} more are faster" if len(faster) > 1 else ""
-    return f"fastest beside its baseline is {_beside(best)}{others}"
-
-
-def sentences(found: StudyResult) -> list[str]:
-    """Return the control, the answer, and disturbances of the measurements, one sentence each."""
-    lines = []
-    for control in found.controls:
-        if control.time is None:
-            lines.append(f"control: {control.name} was not measured twice in any round")
-            continue
-        line = f"control: {control.name} takes {shown_ratio(control.time)} its own time"
-        if control.time.differs:
-            line += ": something else disturbs the machine, and the answer below is doubtful"
-        lines.append(line)
-    lines.append(answer(found))
-    lines += [
-        f"{one.name}: left out {counted(one.lost, 'time')}: {_most_frequent(one.errors)}"
-        for one in found.arms
-        if one.lost
-    ]
-    lines += [
-        f"{one.name}: its control was left out {counted(one.lost, 'time')}: {_most_frequent(one.errors)}"
-        for one in found.controls
-        if one.lost
-    ]
-    lines += [
-        f"{one.name}: {counted(one.failed_jobs, 'job')} failed: {_most_frequent(one.errors)}"
-        for one in found.arms
-        if one.failed_jobs
-    ]
-    every: list[ArmResult | ControlResult] = [*found.arms, *found.controls]
-    notes: Counter[str] = Counter()
-    for taken in every:
-        notes.update(taken.notes)
-    samples = sum(taken.samples + taken.lost for taken in every)
-    lines += [f"in {number} of {counted(samples, 'sample')} {note}" for note, number in notes.items()]
-    lines += [f"not proved cold: {remark}" for remark in dict.fromkeys(one.cold for one in found.arms if one.cold)]
-    if found.sessions > 1:
-        lines.append(f"interrupted {counted(found.sessions - 1, 'time')}, and gone on with")
-    if not found.is_precise:
-        lines.append(f"ended before all intervals were within +-{percent(found.precision, 1.0)}")
-    return lines
-
-
-def speed_of(one: ArmResult) -> str:
-    """Return an arm's rates with their units."""
-    parts = []
-    if one.events_per_s is not None:
-        parts.append(f"{count(one.events_per_s)} events/s")
-    if one.bytes_per_s is not None:
-        parts.append(rate(one.bytes_per_s, 1.0))
-    if not parts and one.wall_s:
-        parts.append(f"{significant(one.wall_s)} s")
-    return ", ".join(parts) or "nothing measured"
-
-
-def _speed(one: ArmResult) -> float:
-    return one.events_per_s or one.bytes_per_s or (1 / one.wall_s if one.wall_s else 0.0)
-
-
-def _beside(one: ArmResult) -> str:
-    assert one.time is not None
-    times = 1 / one.time.value
-    speed = f"{times:.3g} times as fast" if times >= 1 else f"{one.time.value:.3g} times the time"
-    return f"{one.name}: {speed} ({shown_ratio(one.time)} the time of {one.baseline}; {speed_of(one)})"
-
-
-def _most_frequent(errors: dict[str, int]) -> str:
-    return max(errors, key=lambda one: errors[one]) if errors else "it failed"

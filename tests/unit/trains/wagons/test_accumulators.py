@@ -105,7 +105,7 @@ def test_nothing_that_somebody_holds_is_changed() -> None:
         (np.ones(3), np.ones(1), r"shapes \(3,\) and \(1,\)"),
         (np.ones(3), 1.0, "shapes"),
         (object(), object(), "give the class an __add__"),
-        (1, "a", "texts"),
+        (1, "a", "strings"),
         ([1], {1}, "list"),
         (filled([]), hist.Hist.new.Reg(3, 0, 1).Weight(), r"hist\..*raised"),
         (pd.DataFrame({"a": [1]}), 3, "do not add"),
