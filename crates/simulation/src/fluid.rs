@@ -72,7 +72,7 @@ pub struct Effort {
     pub levels_count: u64,
     /// Number of flows that moved to another bottleneck.
     pub moves_count: u64,
-    /// Recomputations of the rates of all connected flows.
+    /// Number of recomputations of the rates of all connected flows.
     pub fillings_count: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Plans of jobs: the blocks that a job reads and computes, and how far it reads ahead.
+//! Plans of jobs: the blocks that a job reads and processes, and how far it reads ahead.
 
 use crate::error::{not_negative, positive, Error, Result};
 
-/// Bytes that a job reads with one request and then computes at once.
+/// Bytes that a job reads with one request and then processes in one step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// Index of the storage that contains the block.
@@ -13,7 +13,7 @@ pub struct Block {
     pub operations: f64,
     /// Round trips until the first byte arrives.
     pub round_trips: f64,
-    /// Seconds that one core needs to compute the block.
+    /// Seconds that one core needs to process the block.
     pub cpu_s: f64,
 }
 
@@ -24,17 +24,17 @@ pub struct Reading {
     pub requests_in_flight: usize,
     /// Maximum number of bytes in flight; a single request may exceed it.
     pub bytes_in_flight: f64,
-    /// Maximum number of blocks that may be requested or read beyond the one being computed; 0 if the job reads a block
-    /// only after computing the previous one.
+    /// Maximum number of blocks that may be requested or read ahead of the block that is being processed; 0 if the job
+    /// reads a block only after processing the previous one.
     pub blocks_ahead: usize,
-    /// Number of cores that compute a block.
+    /// Number of cores that process a block.
     pub threads: f64,
 }
 
 /// The blocks of a job, and its read-ahead limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Blocks in the order in which they are read and computed.
+    /// Blocks in the order in which they are read and processed.
     pub blocks: Vec<Block>,
     /// Read-ahead limits of the job.
     pub reading: Reading,
@@ -51,7 +51,7 @@ pub struct Job {
     pub start_s: f64,
     /// Startup time before its first request.
     pub prepare_s: f64,
-    /// Factor applied to the computing time of the plan's blocks.
+    /// Factor applied to the processing time of the plan's blocks.
     pub cpu_factor: f64,
     /// Jobs with the same plan and the same `data` read the same bytes, which may be cached.
     pub data: u64,

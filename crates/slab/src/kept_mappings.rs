@@ -1,5 +1,5 @@
-//! Keeps freed mappings for reuse. The kernel clears every page of a new mapping, and clearing a page takes longer than
-//! filling it does in many decoders.
+//! Keeps freed mappings for reuse, because the kernel clears every page of a new mapping. Many decoders fill a page in
+//! less time than the kernel takes to clear it.
 
 use std::ptr;
 use std::sync::Mutex;

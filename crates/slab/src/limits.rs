@@ -14,7 +14,8 @@ pub const MAPPED_BYTES_MIN: usize = 128 << 10;
 /// Maximum total size of the mappings kept for reuse: enough for the baskets and columns of a few MB of events. It
 /// comes on top of the user's memory limit, whose smallest useful values are not much larger.
 pub const KEPT_MAPPINGS_BYTES_MAX: usize = 16 << 20;
-/// Maximum size of a mapping kept for reuse: two kept baskets of 15 MB would take most of a small memory limit.
+/// Maximum size of each mapping kept for reuse. Keeping the memory of a basket of 15 MB would take a large part of a
+/// small memory limit.
 pub const KEPT_MAPPING_BYTES_MAX: usize = KEPT_MAPPINGS_BYTES_MAX / 4;
 /// Maximum number of mappings kept for reuse. Searching this number of mappings is faster than requesting a new mapping
 /// from the kernel.

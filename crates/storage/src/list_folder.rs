@@ -23,8 +23,8 @@ fn settings_for(url: &str, access: &Access, once: bool) -> Result<Settings> {
     Ok(if once { settings.once() } else { settings })
 }
 
-/// Lists the folder at `url`, whose scheme must not need a Python library, with the timeouts and retries of `access`.
-/// If `once` is set, for optional listings, a failed request is not retried.
+/// Lists the folder at `url`, with the timeouts and retries of `access`. Schemes that need a Python library are not
+/// supported. Optional listings set `once`, so that a failed request is not retried.
 pub fn list_folder(url: &str, access: &Access, once: bool) -> Result<Listing> {
     let settings = settings_for(url, access, once)?;
     if once && is_avoided(&settings.element) {

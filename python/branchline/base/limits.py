@@ -8,8 +8,8 @@ from branchline.errors import MemoryLimitError
 # Target number of sub-jobs per job. 256 keep tens of workers evenly loaded until the end, and the cost of distributing
 # them and merging their results stays negligible.
 SUBJOBS_WANTED = 256
-# Average number of sub-jobs between fixed boundaries, which depend only on a file's name. If a file is added, only the
-# boundaries of about four sub-jobs move. Fixed boundaries add one eighth to the number of sub-jobs.
+# Some boundaries between sub-jobs are fixed: they depend only on a file's name. This is the average number of sub-jobs
+# between them. An added file moves the boundaries of about four sub-jobs. The cost is one eighth more sub-jobs.
 SUBJOBS_BETWEEN_FIXED_CUTS = 4
 # If a dataset is on several storage elements, its files are grouped by element if keeping their order would need more
 # than this many times the number of sub-jobs.
@@ -30,7 +30,7 @@ SUBJOB_MAX_BYTES = 256 * MB
 SUBJOBS_PER_STREAM_MAX = 16
 # Maximum number of files per sub-job, which limits the number of file records if files are tiny.
 SUBJOB_MAX_FILES = 256
-# Minimum number of sub-jobs with remote files of unknown size before any of them gets a second, possibly large, file.
+# Sub-jobs get several remote files of unknown size only if at least this many such sub-jobs remain: files may be large.
 SUBJOBS_OF_UNKNOWN_SIZE_WANTED = 64
 # Maximum number of files of unknown size per sub-job, which opens the next file while reading the current one.
 SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
@@ -202,7 +202,8 @@ SITE_ROUND_TRIP_S = 0.001  # Assumed round-trip time to a server at the worker's
 WAN_ROUND_TRIP_S = 0.05  # Assumed round-trip time to other servers.
 # Storage elements with at most this round-trip time, which prefetching hides, count as near. It is typical of a site.
 NEAR_ROUND_TRIP_S = 0.003
-# Time that a worker without nearby work waits before it takes work near other workers: about one group of sub-jobs.
+# Time that a worker without nearby work waits before it takes work near other workers. It is about the duration of one
+# group of sub-jobs.
 FAR_WORK_WAIT_S = 3.0
 # Maximum number of round-trip times that are sent to a worker with each sub-job, shortest first.
 ROUND_TRIPS_SENT_MAX = 64
@@ -278,8 +279,8 @@ NODE_FAILURES_MAX = 3
 TAIL_DONE_PART = 0.75
 TAIL_FACTOR = 1.5
 TAIL_MIN_S = 10.0
-# Additional factor while fewer than TAIL_DONE_PART are done and the median is less certain, so that a worker that hangs
-# cannot stall the job.
+# While fewer than TAIL_DONE_PART are done, the median is less certain, so TAIL_FACTOR is multiplied by this. A worker
+# that hangs early can therefore not stall the job.
 TAIL_PATIENCE = 6
 
 # A worker that makes no progress and uses no CPU for this long is considered stuck. Reads have shorter timeouts.
@@ -504,7 +505,7 @@ TRIAL_MEMORY_LARGE_BYTES = GB
 TRIAL_OUTPUT_LARGE_BYTES = 200 * MB
 TRIAL_FIRST_CHUNK_LONG_S = 30.0
 TRIAL_SLOW_OF_READING = 20.0
-# Minimum wall time of a wagon in a trial for warnings about its speed. Shorter times depend mainly on other load.
+# Warnings about a wagon's speed require this wall time in the trial. Shorter times depend mainly on other load.
 TRIAL_TIME_TELLING_S = 1.0
 # Minimum CPU time of a wagon in a trial for its CPU time per event to be used. Other load hardly affects CPU times.
 TRIAL_CPU_TELLING_S = 0.05
@@ -528,7 +529,7 @@ def memory_limit_bytes(limit: str | int) -> int:
 FINDINGS_JOBS_MAX, FINDINGS_PLACES_MAX = 50_000, 50
 # Minimum number of jobs in a cell of the two-way table, and of similar cells to compare a cell with.
 FINDINGS_CELL_JOBS_MIN, FINDINGS_PEERS_MIN = 3, 3
-# Number of resamplings of the two-way table, from which intervals are computed.
+# Number of random variations of the two-way table for computing confidence intervals.
 FINDINGS_DRAWS = 100
 # Accepted false discovery rate, for each kind of finding separately.
 FINDINGS_FALSE_RATE = 0.02
@@ -547,8 +548,8 @@ LARGE_READS_TIMES, LARGE_READS_WASTE_BYTES = 1.5, GB
 ROUND_TRIPS_SMALL_BYTES = 256 * KIB
 ROUND_TRIP_SLOW_S = 0.005
 ROUND_TRIPS_TIME_SHARE = 0.5
-# Long tails of jobs, in which few processes still work: minimum number of processes, minimum duration, minimum share of
-# the job's time, and maximum number of tails reported.
+# Finding about long tails (times at the end of a job when few of its processes still work): minimum number of processes
+# of the job, minimum duration of the tail, minimum share of the job's time, and maximum number of tails reported.
 TAIL_PROCESSES_MIN, TAIL_LONG_S, TAIL_LONG_SHARE, TAILS_TOLD_MAX = 4, 60.0, 0.2, 5
 # Minimum ratio of a wagon's CPU time in runs to its CPU time in the trial, for a finding to be reported.
 FORECAST_MISSED_TIMES = 1.5

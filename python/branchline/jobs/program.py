@@ -145,10 +145,11 @@ def installation_change() -> InstallationChangedError | None:
     else:
         if signs == _LOADED:
             return None
-        version = next((one.version for one in distributions(name="branchline", path=[str(folder.parent)])), "one")
-        now = f"{version} of {_when(signs)}"
+        version = next((one.version for one in distributions(name="branchline", path=[str(folder.parent)])), "?")
+        now = f"version {version} (modified {_when(signs)})"
     return InstallationChangedError(
-        f"Branchline at {folder} was {_VERSION} of {_when(_LOADED)} when this job started and is now {now}",
+        f"Branchline at {folder} was version {_VERSION} (modified {_when(_LOADED)}) when this job started"
+        f" and is now {now}",
         hint="start the job again; in a notebook, restart the kernel first",
     )
 

@@ -85,7 +85,7 @@ def where_of(on: object) -> Where:
 
 @dataclass(frozen=True)
 class Terms:
-    """The parameters of a job that do not depend on the kind of place."""
+    """The parameters of a job that do not depend on where it runs."""
 
     load: Sequence[ModuleFile]
     sources: Sequence[SourceFile]

@@ -71,9 +71,9 @@ def write_out(
 ) -> list[Path]:
     """Write the results, pictures, records and report of a job into ``out_dir``; return the paths written.
 
-    Adds ``results`` (a record of each output) and ``written`` (relative paths) to ``result.record``. Files that an
-    earlier job left in the directory, according to its job.json, are deleted first. The job's clock stops just before
-    its records are written, so that the records, the report and the terminal show the same time.
+    Adds ``results`` (a record of each output) and ``written`` (relative paths) to ``result.record``. If the directory
+    has the job.json of an earlier job, the files listed there are deleted first. The job's clock stops just before the
+    records are written, so that the records, the report and the terminal show the same time.
 
     Each file is written atomically. If writing a file fails, the remaining files are still written, the job is marked
     as partial, and the first error is raised at the end: a StorageError, a WagonError for a wagon's output, or an

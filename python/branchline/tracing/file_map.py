@@ -49,7 +49,7 @@ class FileMap:
     """Pieces of a file, sorted by offset, without overlaps.
 
     ``tree`` and ``branch`` are indices into ``names``; -1 if the piece has none. ``what`` is an index into ``whats``,
-    the kinds of pieces. For an object, ``tree`` refers to the object's name and class.
+    the kinds of pieces. If the piece is an object, ``tree`` is the index of a string with the object's name and class.
     """
 
     path: str

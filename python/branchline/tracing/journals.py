@@ -41,7 +41,7 @@ _LATEST = {"R": 14, "U": 8, "G": 9, "W": 3}
 
 @dataclass
 class _Names:
-    """The strings of all journals, each with one ID for all of them."""
+    """The distinct strings of all journals. A string has the same ID in every journal."""
 
     numbers: dict[str, int] = field(default_factory=dict)
 

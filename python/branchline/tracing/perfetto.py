@@ -93,9 +93,9 @@ def _events(trace: Trace) -> Iterator[str]:
 
 
 def _lanes(process: Numbers, thread: Numbers, begin: Numbers, end: Numbers) -> Numbers:
-    """Assign each slice to the first track of its thread on which it is nested in or disjoint from each earlier slice.
+    """Assign each slice to a track of its thread, so that any two slices of a track are either nested or disjoint.
 
-    Slices must be sorted by start time, and by decreasing length if they start at the same time.
+    Uses the first possible track. Slices must be sorted by start time, and then by decreasing length.
     """
     opened: dict[tuple[int, int], list[list[int]]] = {}
     found = []

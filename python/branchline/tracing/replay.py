@@ -89,8 +89,8 @@ def _within(store: _core.Store, ranges: Sequence[ByteRange]) -> list[ByteRange]:
 def replay_baskets(trace: Trace, on: str | None, access: Access) -> Replayed:
     """Read the branches and entries of the trace again as planned by ``access``, and discard the decoded values.
 
-    If the trace records which baskets were used, the used baskets are read; otherwise the baskets that were read
-    completely. Raises OptionError and read errors.
+    If the trace records which baskets were used, these baskets are read again. Otherwise, all baskets that the trace
+    shows as completely read are read again. Raises OptionError and read errors.
     """
     wanted = _wanted(trace)
     if not wanted:

@@ -157,7 +157,7 @@ class Parts:
         known = {path: number for number, path in enumerate(files)}
         renumbered = np.array([known.get(path, -1) for path in own_files] + [-1], "i8")[file]
         offset, size = numbers(rows, "offset"), numbers(rows, "size_bytes", 0)
-        # In order of offset, count the bytes of each part that are after the end of all earlier parts.
+        # Count each byte of a file once: sort the parts by offset, and count the bytes after the ends of earlier parts.
         fresh = np.where(offset < 0, size, 0)
         for one in np.unique(renumbered):
             own = np.nonzero((renumbered == one) & (offset >= 0))[0]

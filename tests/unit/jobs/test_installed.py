@@ -88,9 +88,10 @@ def test_a_worker_of_another_branchline_than_the_job_is_not_started(tmp_path: Pa
     package = folder / "branchline"
     where, first, said = ran.stdout.splitlines()
     assert (where, first) == (str(package / "__init__.py"), "['well']")
-    was = re.escape(f"InstallationChangedError Branchline at {package} was {branchline.__version__} of ")
+    was = re.escape(f"InstallationChangedError Branchline at {package} was version {branchline.__version__} (modified ")
     when = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
     assert re.fullmatch(
-        rf"{was}{when} when this job started and is now 98\.7 of {when} \(start the job again; .*\)", said
+        rf"{was}{when}\) when this job started and is now version 98\.7 \(modified {when}\) \(start the job again.*\)",
+        said,
     )
     assert "the new version" not in ran.stderr

@@ -211,7 +211,8 @@ impl ComparedTree {
             std::mem::take(&mut self.differing).into_iter().partition(|branch| same.contains(&branch.name));
         let is_filled = |branch: &DifferingBranch| self.filled.iter().any(|filled| filled.name == branch.name);
         let (filled, differing): (Vec<_>, Vec<_>) = differing.into_iter().partition(is_filled);
-        // For an input that lacks a branch, there are no values to compare, so report the branch here.
+        // The caller compares the values of `differing` branches. If an input lacks a branch, it has no values to
+        // compare, so report this branch here.
         self.differences.extend(filled.into_iter().map(|DifferingBranch { name, reason }| {
             format!("branch {name}, which some inputs lack, has unexpected values: {reason}")
         }));

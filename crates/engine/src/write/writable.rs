@@ -232,9 +232,9 @@ impl WritableFile {
         })
     }
 
-    /// Copies a tree or an RNTuple from another file with a new name. Its baskets or pages get this compression.
-    /// `check` is called repeatedly, and may abort the copy with an error. If the copy fails, nothing of it remains in
-    /// the file.
+    /// Copies a tree or an RNTuple from another file with a new name. The copied baskets or pages have the compression
+    /// `setting`. `check` is called repeatedly, and may abort the copy with an error. If the copy fails, nothing of it
+    /// remains in the file.
     pub fn copy_tree(
         &mut self,
         source: &File,

@@ -89,7 +89,7 @@ pub struct EmbeddedBasket {
     pub made_with: Option<Setting>,
 }
 
-/// Parse the numeric fields of the key, and the basket header. The key size in the key includes the header.
+/// Parse the numeric fields of a basket's key, then the basket header. The key size includes the basket header.
 pub fn read_basket_head(cursor: &mut Cursor<'_>) -> Result<(KeySizes, BasketHead)> {
     let key = parse_key_sizes(cursor)?;
     for _name in 0..3 {

@@ -161,7 +161,7 @@ static NO_PAGES: ColumnPages = ColumnPages { pages: Vec::new(), is_suppressed: f
 
 impl<'a> FieldReader<'a> {
     /// The file ranges that must be loaded to decode these entries of the cluster; empty if no range is missing. Call
-    /// this again after loading the ranges: once the collection ends are known, more ranges may be needed.
+    /// this again after loading the ranges: if they contain the ends of collections, more ranges may be needed.
     pub fn missing(&self, entries: &Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Vec<Locator>> {
         let mut missing = Vec::new();
         if *entries == (0..self.cluster.entries_count) {

@@ -63,9 +63,9 @@ pub struct RecordPlace {
 pub struct KeyListRecord {
     /// The bytes of the record.
     pub bytes: Vec<u8>,
-    /// Offset in the record of the number of keys.
+    /// Offset of the number of keys, relative to the start of the record.
     pub count_offset: u64,
-    /// Offset in the record of the end of the last key.
+    /// Offset of the end of the last key, relative to the start of the record.
     pub keys_end: u64,
 }
 

@@ -4,7 +4,7 @@ use super::parts::{Attached, Crossing, CrossingId, Key};
 use super::{FlowId, Fluid, ResourceId, ROUNDING};
 use crate::queue::{Later, Time};
 
-/// Growth of the level for which a new crossing reserves capacity without checking the remaining capacity.
+/// A new crossing reserves capacity for the level to grow by this factor, without checking the remaining capacity.
 const FIRST_GROWTH: f64 = 2.0;
 /// Fraction of the free capacity to reserve for rising levels. The rest is left for new flows.
 const BOOKED_PART: f64 = 0.5;

@@ -15,8 +15,7 @@ use crate::queue::{Later, Time};
 
 /// Relative changes of a level below this are rounding errors and are not propagated.
 const SAME_LEVEL: f64 = 1e-14;
-/// Constant part of the number of steps after which recomputing all levels is cheaper. Two steps per flow are added to
-/// it.
+/// If a change needs more steps than this number plus two steps per flow, recomputing all levels is cheaper.
 const STEPS_MIN: usize = 64;
 
 /// Flows that pass a resource at a higher rate than its level.
@@ -34,8 +33,8 @@ impl Fluid {
         let one = &mut self.resources[resource];
         if !one.is_touched {
             one.is_touched = true;
-            // Lower levels come first, because they do not depend on higher levels. An unsaturated resource has no
-            // level yet but may become saturated.
+            // Recompute lower levels first, because they do not depend on higher levels. An unsaturated resource has
+            // no level yet, and comes first because it may become saturated.
             let level = if one.is_full { one.level } else { 0.0 };
             self.touched.push(Later((Time(level), resource)));
         }

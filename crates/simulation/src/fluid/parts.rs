@@ -52,7 +52,7 @@ pub(super) struct Flow {
     pub(super) mark: u32,
 }
 
-/// End of a flow: the progress of its bottleneck resource, or the time for a flow at its own bound.
+/// When a flow ends: the progress of its bottleneck resource at that time or, for a flow at its own bound, the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) at: Time,
@@ -71,8 +71,9 @@ pub(super) struct Crossing {
     /// Level of `by` up to which `at` has reserved capacity. Infinite if `at` is saturated, because `at` then follows
     /// every change of the level.
     pub(super) booked: f64,
-    /// Index in the list `crosses` of `by`. `in_crossed` is the index in the list `crossed` of `at`.
+    /// Index of this crossing in the list `crosses` of the resource `by`.
     pub(super) in_crosses: usize,
+    /// Index of this crossing in the list `crossed` of the resource `at`.
     pub(super) in_crossed: usize,
 }
 

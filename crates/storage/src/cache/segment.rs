@@ -147,8 +147,8 @@ fn record_at(file: &File, at: u64, size: u64, segment: &Arc<Segment>) -> io::Res
 }
 
 impl Record {
-    /// Fills `into` with the record's bytes, starting at `offset` in the file. All requested bytes must lie within the
-    /// record. Fails on a checksum mismatch.
+    /// Fills `into` with bytes of the record. `offset` is the offset in the cached file. All requested bytes must lie
+    /// within the record. Fails on a checksum mismatch.
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let file = File::open(&self.segment.path)?;
         let start = offset.checked_sub(self.range.offset).ok_or_else(damaged)?;

@@ -65,7 +65,7 @@ impl HttpFile {
 
     /// Opens the file at an HTTP, WebDAV, S3 or WebHDFS location.
     pub(crate) fn open_at(location: Location, client: &Arc<Client>, settings: Settings) -> Result<Self> {
-        // An S3 URL names only the bucket, but failures are counted for the server, as in all reads from it.
+        // Failures are counted per server. An S3 URL names only the bucket, so take the server from the location.
         let settings = settings.at(&location.element);
         let found = with_retries(&settings, |_| probe(client, &location, &settings))?;
         let Probed { size_bytes, entity, host, direct, data_nodes, first, whole } = found;

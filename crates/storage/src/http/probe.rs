@@ -112,8 +112,8 @@ impl Query<'_> {
         Ok(probed)
     }
 
-    /// Determines the size of a file whose server omits it from partial responses: with HEAD, or else with a request
-    /// for the whole file.
+    /// Determines the size of a file if the server's partial responses omit the size. Sends a HEAD request and, if its
+    /// response has no size either, a request for the whole file.
     fn size_elsewhere(&self, part: &Answer, found: ByteRange) -> Result<Probed> {
         let is_possible = |size: &u64| found.end().is_some_and(|end| end <= *size);
         let head = self.request("HEAD", None, Some(0));

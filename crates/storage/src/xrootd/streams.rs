@@ -1,4 +1,4 @@
-//! Additional data connections of a session. The server sends bytes on them that were requested on the first
+//! Additional data connections of a session, on which the server sends bytes that were requested on the first
 //! connection.
 
 use std::time::Instant;

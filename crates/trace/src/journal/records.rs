@@ -128,8 +128,8 @@ impl Buffer {
         put::<72>(&mut self.uses, &[file, tree, branch, basket], &numbers);
     }
 
-    /// Adds a used page: string IDs of file, tree and field; indexes of column and cluster; entry range of the cluster;
-    /// offset and size of the page; time of use.
+    /// Adds a used page. `texts` are the string IDs of file, tree and field. `numbers` are the entry range of the
+    /// cluster (2 numbers), the offset and the size of the page, and the time of use.
     pub(super) fn put_page(&mut self, texts: [u32; 3], column: u32, cluster: u32, numbers: [u64; 5]) {
         let [file, tree, branch] = texts;
         put::<60>(&mut self.pages, &[file, tree, branch, column, cluster], &numbers);

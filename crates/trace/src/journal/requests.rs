@@ -1,4 +1,4 @@
-//! Logs requests to storage in the journal, each when it has ended.
+//! Logs storage requests in the journal. A request is logged when it has ended.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -87,7 +87,7 @@ pub struct Request {
     got_bytes: u64,
 }
 
-/// Starts the record of a request that is sent now to a store, for ranges of a file; None without a journal.
+/// Starts the record of a request for ranges of a file, which is sent to a store now. Returns None without a journal.
 pub fn request(what: &'static str, file: &str, store: &str, mut spans: impl Iterator<Item = Span>) -> Option<Request> {
     with_log(|own| {
         let sent = Instant::now();
@@ -175,7 +175,7 @@ fn hold(one: Held) -> Option<Held> {
     kept.ok().flatten()
 }
 
-/// An active throttle: requests made by this thread while it exists are logged as lasting as long as the throttle.
+/// An active throttle. Requests that this thread makes in the meantime are logged with the throttle's start and end.
 pub struct Throttling {
     since: Instant,
 }

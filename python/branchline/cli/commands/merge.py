@@ -195,7 +195,7 @@ def slim(
     only_tree: OnlyTree = False,
     codec: Codec = None,
 ) -> int:
-    """Keep some branches of a tree, and the branches that count their elements.
+    """Keep some branches of a tree, and their counter branches, such as nMuon.
 
     All other trees and objects are kept.
 

@@ -310,7 +310,9 @@ class DaskPool:
             return Done(number, error=error)
 
     def _may_fetch_again(self, number: int, future: Future, error: Exception) -> bool:
-        """Return whether to fetch a result again: the connection failed instead of the task, and only recently."""
+        """Return whether to fetch a result again. This requires that the connection failed, not the task, and that the
+        first attempt to fetch the result failed less than ``SCHEDULER_SILENT_S`` ago.
+        """
         if future.status == "error" or not isinstance(error, OSError) or isinstance(error, TimeoutError):
             return False
         now_s = time.monotonic()

@@ -158,8 +158,8 @@ class ForkServer:
         """Start a process that inherits the given descriptors. ``output`` and ``errors`` are its standard output and
         standard error.
 
-        Signals are blocked in the process until it unblocks them. Raises OSError, and InstallationChangedError if the
-        process would load different code from this process.
+        Signals are blocked in the new process until it unblocks them. Raises OSError. Raises InstallationChangedError
+        if Branchline was reinstalled, because the new process would load other code than this one.
         """
         process: Process | None = None
         try:

@@ -51,8 +51,8 @@ class Silence:
 class HeartbeatReader:
     """The job's side of the heartbeat, which detects whether the worker makes progress.
 
-    Only time during which the job itself runs counts. A job that was suspended together with its workers therefore does
-    not kill them.
+    Time during which the job itself is suspended is not counted. A job that was suspended together with its workers
+    therefore does not kill them.
     """
 
     def __init__(self) -> None:

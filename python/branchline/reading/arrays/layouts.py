@@ -141,7 +141,7 @@ def _without_option(layout: ak.contents.Content, **_: object) -> ak.contents.Con
 
 
 def whole_form(form: ak.forms.Form) -> ak.forms.Form:
-    """The form of a layout after ``whole``."""
+    """Remove the option types of a form, as `whole` does for a layout."""
     if form.is_option:
         return whole_form(form.content)
     if form.is_record:

@@ -16,7 +16,7 @@ from branchline.base.quantities import MIB
 from branchline.reading.access import ByteRange
 from branchline.reading.bridge.bridged_file import BridgedFile, BridgeError, Kind, LibraryObject, WantedRange
 
-# Maximum number of ranges in a vector read, by default of XRootD servers. The client does not split larger reads.
+# Maximum number of ranges in a vector read (default limit of XRootD servers). The client does not split larger reads.
 RANGES_MAX = 1024
 # Maximum size of a range in a vector read, by default of XRootD servers.
 RANGE_BYTES_MAX = 2_097_136

@@ -148,7 +148,7 @@ class ParquetFile:
         return ParquetKey(self._name or name or USUAL_NAME, self._title)
 
     def keys_below(self, path: str) -> list[ParquetKey]:
-        """The key of the tree."""
+        """The keys of a directory and its subdirectories. Same as `keys_in`, because there are no subdirectories."""
         return self.keys_in(path)
 
     def keys_in(self, path: str) -> list[ParquetKey]:

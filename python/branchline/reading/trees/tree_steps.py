@@ -182,7 +182,7 @@ def recovered(path: str, keys_count: int) -> str:
 
 
 def short_names(chunk: Chunk) -> dict[str, str]:
-    """Paths of a chunk's branches under their own names, or under the full path if names clash."""
+    """Map names to the paths of a chunk's branches. A name is the branch's own name, or the path if own names clash."""
     own = chunk.own_names()
     counts = Counter(own)
     return {name if counts[name] == 1 else path: path for name, path in zip(own, chunk.branches, strict=True)}

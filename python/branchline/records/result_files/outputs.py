@@ -107,7 +107,7 @@ class _Walk:
 
 
 def kind_of(value: object) -> str | None:
-    """Return the kind of part that ``value`` is, or None for plain data."""
+    """Return whether ``value`` is a HISTOGRAM, ARRAY, COLUMNS or TABLE; None for plain data."""
     if isinstance(value, boost_histogram.Histogram):
         return HISTOGRAM
     if isinstance(value, numpy.ndarray) and value.ndim > 0 and not value.dtype.hasobject:

@@ -1,4 +1,4 @@
-"""Reports that wait to be sent, on disk, or in memory if they cannot be written to disk.
+"""Reports that wait to be sent. They are stored on disk, or in memory if they cannot be written to disk.
 
 An `Outbox` holds the reports of this process. `send_left` sends the left-over reports of jobs that were killed or could
 not reach the control room.

@@ -337,8 +337,8 @@ class Reuse:
         return good, tuple(notes)
 
     def _changed(self, index: int, used: Mapping[str, str]) -> str:
-        """Describe the first file that changed between the computation of the sub-job's key and reading. Empty if no
-        file changed.
+        """Describe the first file that changed after the sub-job's key was computed and before the file was read. Empty
+        if no file changed.
         """
         planned = self._identities.pop(index, {})
         for one in self._plan.shares[index].files:

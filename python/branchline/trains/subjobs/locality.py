@@ -188,7 +188,7 @@ class MeasuresTold:
             return ()
         now_s = time.monotonic()
         with self._lock:
-            # Set the remaining time to 0, so that the same measure compares equal at different times.
+            # Set the remaining time to 0, so that a `JobMeasure` compares equal to itself at a later time.
             return tuple(replace(one, seconds_left=0.0) for one, end_s in self._in_force if now_s < end_s)
 
     @property

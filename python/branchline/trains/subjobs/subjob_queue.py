@@ -128,8 +128,8 @@ class SubJobQueue:
     def _together(self, index: int, left_count: int) -> int:
         """Return the number of consecutive shares that a worker may take at once, starting with this one.
 
-        The number is at most half of an equal part for each worker, so that all workers stay busy until the end. The
-        shares together are at most as large as the largest possible share.
+        With several workers, the number is at most ``left_count / (2 * workers_count)``, so that all workers stay busy
+        until the end. The shares together are at most as large as the largest possible share.
         """
         own_count = left_count if self.workers_count == 1 else left_count // (2 * self.workers_count)
         count_max = min(own_count, SUBJOBS_PER_STREAM_MAX)

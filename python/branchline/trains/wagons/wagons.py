@@ -112,8 +112,8 @@ class Wagon:
         return self.thing.process(events)
 
     def for_dataset(self, output: object, dataset: str) -> Any:
-        """Return the form of an output that is added to the sum. If the wagon keeps results by dataset, this is a dict
-        with the output under the name of the dataset.
+        """Prepare an output for being added to the sum. If the wagon keeps results by dataset, return a dict with the
+        output under the name of the dataset, otherwise the output itself.
         """
         if not self.by_dataset or output is None:
             return output

@@ -54,11 +54,11 @@ class ReadObject:
         """
         if self.histogram is None:
             if file.record(self.place.key).classname != self.classname:
-                raise ValueError("its file now has another object there")
+                raise ValueError("its source file now has a different object under the same key")
             return Differences()
         again = file[self.place.key]
         if getattr(again, "classname", None) != self.classname or not self.histogram.was_read_like(again):
-            raise ValueError("its file now has another histogram there")
+            raise ValueError("its source file now has a different histogram under the same key")
         return differences_of(self.histogram, again)
 
 
@@ -113,7 +113,7 @@ def differences_of(now: Histogram, before: Histogram) -> Differences:
     """Return the differences between a histogram and its version in the file. Raises ValueError if the axes differ."""
     axes = [(axis, axis.label) for axis in now.axes]
     if axes != [(axis, axis.label) for axis in before.axes] or now.storage_type is not before.storage_type:
-        raise ValueError("its axes differ from those in its file")
+        raise ValueError("its axes or storage type changed after it was read")
     title = None if now.label == before.label else now.label or ""
     return Differences(title, [] if now.is_as_read() else _numbers(now))
 

@@ -251,7 +251,7 @@ def check_names(names: Iterable[object]) -> None:
     """Raise OptionError for invalid branch names."""
     for name in names:
         if not isinstance(name, str) or not name or "\0" in name:
-            raise OptionError(f"invalid branch name {name!r}", hint="give a non-empty string without zero characters")
+            raise OptionError(f"invalid branch name {name!r}", hint="give a non-empty string without NUL characters")
 
 
 def empty_layout(kind: DTypeLike | Mapping[str, DTypeLike] | ak.types.Type, name: str) -> ak.contents.Content:

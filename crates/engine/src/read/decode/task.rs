@@ -22,8 +22,8 @@ use crate::read::decode::chunk::{Chunk, Reporter};
 pub(crate) enum Target {
     /// Values of fixed size, decoded in place.
     Fixed { values: Part },
-    /// Variable-length entries, decoded in place: the values, and the offsets of the entries, starting at
-    /// `first_element`.
+    /// Variable-length entries, decoded in place: the values, and the offset of the end of each entry. `first_element`
+    /// is the offset at which the first entry starts.
     Run { first_element: i64, offsets: Part, values: Part },
     /// A piece of the column. `counting` provides the element counts if the basket does not store them itself.
     Piece { index: usize, counting: Option<Arc<Counting>> },

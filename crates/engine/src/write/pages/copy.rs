@@ -165,7 +165,7 @@ impl PageCopy<'_> {
         Ok((made, wanted))
     }
 
-    /// Returns pages of zeros, with their checksums, for the elements of a column from before the column was added.
+    /// Returns pages of zeros, with their checksums, for the missing first elements of a column that was added later.
     fn zeros_before(
         &self,
         column: usize,

@@ -81,7 +81,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Fail if the walk succeeded only under the assumption that ROOT omitted arrays of enumerations.
+    /// Return an error if the walk had to assume that ROOT omitted an array of enumerations.
     pub(super) fn all_stored(&self) -> Result<()> {
         let index = match self.unsure_arrays {
             UnsureArrays::Undecided | UnsureArrays::Stored => return Ok(()),

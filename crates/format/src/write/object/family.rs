@@ -88,7 +88,7 @@ const OF_GRAPHS: &[&str] = &[
 const OF_PARAMETERS: &[&str] = &["TObject", "fVal"];
 const OF_EFFICIENCIES: &[&str] = &["fWeight"];
 
-/// Members that are added in a TH2Poly or TProfile2Poly. The bins are separate objects.
+/// Members that are summed when a TH2Poly or TProfile2Poly is merged. The bins are separate objects.
 pub(crate) const POLYGON_SUMS: &[&str] = &[
     "fOverflow",
     "fSumw2",

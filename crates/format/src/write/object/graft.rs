@@ -21,7 +21,7 @@ pub struct Graft<'r, 'b> {
     pub branches: Vec<u64>,
     /// IDs of all leaves of the branches to add and of their descendants.
     pub leaves: Vec<u64>,
-    /// Branches and leaves that both records have. Maps the ID in `from` to the ID in the record to extend.
+    /// For branches and leaves that both records have, maps the ID in `from` to the ID in the record to extend.
     pub shared: HashMap<u64, u64>,
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{fadvise, fstatfs, open, statfs, Advice, Mode, OFlags};
 use rustix::io::{preadv2, Errno, ReadWriteFlags};
 
-/// Name of the system call of `read_cached` in a trace; None on systems that cannot read only from the cache.
+/// Name of the system call of `read_cached` in a trace; None on systems without a call that reads only cached bytes.
 pub(in crate::local) const READ_CACHED_CALL: Option<&str> = Some("preadv2");
 
 /// Reads the cached start of a range from the kernel's cache, without waiting for the disk. Returns the number of bytes

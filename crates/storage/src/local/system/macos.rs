@@ -10,10 +10,10 @@ use rustix::fs::{fcntl_nocache, fcntl_rdadvise, fstatfs, statfs, StatFs};
 /// File system flag `MNT_LOCAL` of `<sys/mount.h>`: the file system is on a local disk.
 const MNT_LOCAL: u32 = 0x0000_1000;
 
-/// Name of the system call of `read_cached` in a trace; None because macOS cannot read only from the cache.
+/// Name of the system call of `read_cached` in a trace; None because no system call of macOS reads only cached bytes.
 pub(in crate::local) const READ_CACHED_CALL: Option<&str> = None;
 
-/// Returns None, because macOS cannot read only from the cache.
+/// Returns None, because no system call of macOS reads only cached bytes.
 pub(in crate::local) fn read_cached(_file: &File, _room: &mut [u8], _offset: u64) -> Option<usize> {
     None
 }
