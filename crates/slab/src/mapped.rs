@@ -116,8 +116,8 @@ unsafe impl GlobalAlloc for LargeMapped {
                 if before == after {
                     return block;
                 }
-                // Moving to a kept mapping only helps if at most half of that mapping must be filled by copying:
-                // copying then costs less than the kernel's clearing of new pages for the other half.
+                // Moving to a kept mapping only helps if copying fills at most half of it. Copying then takes less time
+                // than the kernel would need to clear new pages for the other half.
                 let kept = if before <= after / 2 { KEPT.take(after) } else { None };
                 if let Some(kept) = kept {
                     // SAFETY: both blocks have `before` bytes and do not overlap: one was kept, the other in use.
@@ -166,7 +166,7 @@ mod tests {
         Layout::from_size_align(size, align).unwrap()
     }
 
-    /// Yields the offset of one byte per page and of the last byte: Miri would take an hour to check all bytes.
+    /// Yields the offset of one byte per page and of the last byte, because Miri would take an hour to check all bytes.
     fn probes(size: usize) -> impl Iterator<Item = usize> {
         (0..size).step_by(ALIGNMENT).chain([size - 1])
     }

@@ -11,11 +11,11 @@ SUBJOBS_WANTED = 256
 # Some boundaries between sub-jobs are fixed: they depend only on a file's name. This is the average number of sub-jobs
 # between them. An added file moves the boundaries of about four sub-jobs. The cost is one eighth more sub-jobs.
 SUBJOBS_BETWEEN_FIXED_CUTS = 4
-# If a dataset is on several storage elements, its files are grouped by element if keeping their order would need more
-# than this many times the number of sub-jobs.
+# Files on several storage elements are grouped by element if keeping their order would multiply the number of sub-jobs
+# by more than this.
 SHARES_BY_ELEMENT_MAX = 2
-# Minimum compressed size of a sub-job. Below it, fixed costs (threads, a message, a merge) are noticeable. The second
-# number is the minimum size of a part of a file as a multiple of the first, until the branches are known.
+# Minimum compressed size of a sub-job. Below it, fixed costs (threads, a message, a merge) are noticeable. Until the
+# branches are known, the minimum size of a part of a file is the product of both numbers.
 SUBJOB_MIN_BYTES, PARTS_OF_MIN = 4 * MB, 2
 # Minimum size of a part, counting only the branches that are read, as a multiple of SUBJOB_MIN_BYTES. Awkward takes 20
 # to 60 ms per chunk and systematic variation, however few events a chunk has: coffea needs 1.4 times the CPU time for
@@ -39,8 +39,8 @@ SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
 # number changes the last bits of floating-point sums.
 FOLD_FAN_IN = 20
 
-# Number of runs into a directory after which results that no run has used are removed from its ledger. Users who switch
-# a selection back and forth still find their results, and the size of the ledger is limited.
+# A result is removed from a directory's ledger if this many consecutive runs into the directory did not use it. Users
+# who switch a selection back and forth still find their results, and the size of the ledger is limited.
 LEDGER_RUNS_KEPT = 5
 # Maximum size of a result in the ledger, below the 10^9 bytes to which SQLite limits a row.
 LEDGER_ROW_MAX_BYTES = 900 * MB
@@ -91,7 +91,7 @@ BATCH_TASK_BYTES = 1000 * MB
 BATCH_FINAL_PARTS_MAX = FOLD_FAN_IN**2
 # Interval at which a task renews its leases.
 LEASE_INTERVAL_S = 15.0
-LEASE_STALE_S = 120.0  # Age of a stale lease. Shared file systems may show changes a minute late.
+LEASE_STALE_S = 120.0  # Age above which a lease is stale. Shared file systems may show changes a minute late.
 # Maximum number of retries if a lease is released while another task acquires it.
 LEASE_TRIES_MAX = 5
 # Polling interval while waiting for submitted jobs.
@@ -263,7 +263,7 @@ VERSIONS_WAIT_S = 10.0  # Timeout for the versions of workers.
 
 # Factor by which the number of entries per chunk is reduced each time a retried sub-job runs out of memory again.
 CHUNK_SHRINK = 4
-CHUNK_DIVISOR_MAX = 64  # Maximum total divisor: from several GB to single events in a few attempts.
+CHUNK_DIVISOR_MAX = 64  # Maximum product of these factors, reached after a few attempts.
 # A sub-job that runs out of memory is first retried with unchanged chunks and with the memory limit divided by this.
 LEAN_MEMORY_PART = 4
 # After this many consecutive failed sub-jobs the job fails, since the cause is probably not the sub-jobs.
@@ -454,7 +454,7 @@ MEASURES_IN_FORCE_MAX = 30
 MEASURES_RECORDED_MAX = 1000
 # Maximum length of the names of a site and a storage element in a measure, and of its reason.
 MEASURE_TEXT_MAX, MEASURE_WHY_MAX = 200, 1000
-# Hours before a measure in which reads are compared with the reads during the measure.
+# Reads during a measure are compared with the reads in this many hours before the measure.
 MEASURE_BEFORE_HOURS = 24
 
 # Comparison of two trains' results: maximum number of bytes read from differing files, in total and per file, such that

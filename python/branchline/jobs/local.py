@@ -119,8 +119,8 @@ class LocalProcesses:
         self._reading_timeout_s = reading_timeout_s
         self._processes: list[WorkerProcess] = []
         self._stop_at: float | None = None
-        # Earliest time of the next check for hung workers: results may arrive every millisecond, and a check takes
-        # longer than receiving a result.
+        # Earliest time of the next check for hung workers. A check takes longer than receiving a result, so workers are
+        # not checked after each result.
         self._look_again_at = 0.0
         # _again are sub-jobs of lost workers that have to be reassigned. _lost are the indices of all sub-jobs that
         # were ever lost.
@@ -258,7 +258,8 @@ class LocalProcesses:
     def _left(self, process: WorkerProcess, draw: Draw) -> None:
         """Process the normal exit of a worker.
 
-        A worker that was not dismissed, for example because a sub-job failed, is replaced if sub-jobs are left.
+        If a worker exits without being dismissed, for example after a failed sub-job, and sub-jobs are left, it is
+        replaced.
         """
         process.is_done = True
         if self._stop_at is not None or process.is_dismissed:

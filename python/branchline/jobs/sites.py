@@ -104,8 +104,9 @@ def nearness_of(
     """Return how near a path or URL is to a worker. ``hosts`` are the hosts that hold the file, according to the file
     list.
 
-    The dataset's list and the site file take precedence. Otherwise paths are on the worker's host, and a server is at
-    the worker's site if it belongs to the domain of the worker's host, or to the site's name if this is a domain.
+    The dataset's list and the site file take precedence. Otherwise, a path counts as on the worker's host. A server
+    counts as at the worker's site if it belongs to the domain of the worker's host, or if the site's name is a domain
+    to which the server belongs.
     """
     if is_among(spot.host, hosts):
         return Nearness.HOST

@@ -105,7 +105,8 @@ class Access:
     requests, ``streams`` is the number of connections for one large XRootD read. ``cache_dir`` caches up to
     ``cache_size`` bytes read over a network. ``timeout`` is the number of seconds after which a silent server is given
     up, ``server_wait`` the longest wait that a server may request. A request is attempted up to ``tries`` times, with a
-    first pause of ``retry_pause`` seconds. For these four, None means the environment variable, or else the default.
+    first pause of ``retry_pause`` seconds. If ``timeout``, ``server_wait``, ``tries`` or ``retry_pause`` is None, the
+    environment variable applies, or else the default.
 
     For comparisons, ``read_ahead`` is a client buffer of fixed size, ``throttle`` simulates slow storage
     ("latency=63ms,bandwidth=7.4MB/s"), and ``fault`` makes reads fail ("stall,every=50,seed=4").

@@ -186,8 +186,8 @@ class StreamRequest:
 
     ``branches`` None means all readable branches. ``optional`` branches are omitted for trees in which they are missing
     or unreadable. ``memory_limit_bytes`` limits the memory of reading, shared by ``memory_parts`` streams. With
-    ``keeps_values``, the values are the caller's result and do not count towards it. ``skip_bad_files`` skips missing
-    and damaged files, ``allow_missing`` skips files without the tree or a branch.
+    ``keeps_values``, the values are the caller's result and do not count towards the limit. ``skip_bad_files`` skips
+    missing and damaged files, ``allow_missing`` skips files without the tree or a branch.
     """
 
     branches: tuple[str, ...] | None = None

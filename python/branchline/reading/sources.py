@@ -161,7 +161,9 @@ class StreamRecords:
         )
 
     def since(self, earlier: StreamRecords, is_wanted: Callable[[FileReading], bool]) -> StreamRecords:
-        """Return the wanted files, and the cost of branches and waiting since ``earlier``, records of this stream."""
+        """Return the wanted files, and the cost of branches and waiting since ``earlier``, which are earlier records of
+        this stream.
+        """
         before = {one.name: one for one in earlier.branches}
         branches = [_less(one, before.get(one.name, BranchReading(one.name))) for one in self.branches]
         return replace(

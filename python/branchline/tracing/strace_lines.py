@@ -60,8 +60,8 @@ class Call:
 def read_calls(folder: Path, prefix: str) -> Iterator[Call]:
     """Yield the calls in all files, sorted by `moment`.
 
-    The files may be far larger than memory together. They are merged with one line of each file in memory, since the
-    calls of each thread are already sorted.
+    Together, the files may be far larger than memory. Since the calls of each thread are already sorted, merging the
+    files needs only one line of each file in memory.
     """
     paths = sorted(folder.glob(f"{prefix}.*"), key=lambda path: path.stat().st_size)
     few = len(paths) - STREAMED_MAX
@@ -71,7 +71,7 @@ def read_calls(folder: Path, prefix: str) -> Iterator[Call]:
 
 
 def threads_cut(folder: Path, prefix: str) -> int:
-    """Return the number of threads with missing calls: their files do not end with a line on the thread's exit."""
+    """Return the number of threads with missing calls. Their files do not end with a line about the thread's exit."""
     cut = 0
     for path in folder.glob(f"{prefix}.*"):
         with path.open("rb") as lines:

@@ -35,7 +35,8 @@ NO_FAILURES = (OK, END_OF_FILE, MAPPED, NOT_CACHED)
 VERSION = 1
 #: Suffix that is appended to the trace's name for the folder in which processes record their requests.
 UNFINISHED = ".unfinished"
-#: If the rows of a kind form more contiguous runs than this, they are gathered one by one instead of slicing the runs.
+#: If the rows of a kind form more contiguous runs than this, the rows are gathered one by one, and the runs are not
+#: sliced.
 RUNS_MAX = 1000
 _JOB_KEY = b"branchline.trace"
 _TEXT = pa.dictionary(pa.int32(), pa.string())

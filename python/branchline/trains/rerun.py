@@ -120,7 +120,7 @@ class EarlierRun:
         return {} if kept is None else kept.wagons
 
     def kept_in_units(self, index: int) -> Mapping[str, WagonShare]:
-        """Return the results of a sub-job, by wagon, that a job of a submitted train has stored. If they cannot be
+        """Return the results that a job of a submitted train has stored for a sub-job, by wagon. If they cannot be
         read, a note is added.
         """
         from branchline.trains.submitted.submission_folder import BatchFolder

@@ -87,7 +87,7 @@ pub(super) struct Resource {
     pub(super) is_full: bool,
     /// Rate of the flows with this bottleneck; infinite if there are no such flows.
     pub(super) level: f64,
-    /// Volume that each of these flows would have moved since the start of the simulation, at the time `since_s`.
+    /// Volume that each of these flows would have moved between the start of the simulation and `since_s`.
     pub(super) progress: f64,
     pub(super) since_s: f64,
     /// Sum of the weights of these flows.

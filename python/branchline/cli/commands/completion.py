@@ -35,7 +35,7 @@ def completion(
     for name in names():
         group, _, second = name.partition(" ")
         if second and group not in groups:
-            continue  # no subparser: the word after `forecast` is usually a file
+            continue  # no subparser, because the word after `forecast` is usually a file
         parser = (groups[group] if second else first).add_parser(second or group, help=command(name).summary)
         for one in command(name).parameters:
             action = add_parameter(parser, one)

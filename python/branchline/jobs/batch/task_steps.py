@@ -89,7 +89,7 @@ def script(step: TaskStep, prologue: Sequence[str], task: str, node: str, log: s
         "#!/bin/bash",
         f"branchline_task={task}",
         *([f"ln -sf {log} {log_file}"] if log else []),
-        # Remove the file of an earlier attempt: if this attempt is killed, there must be no exit code.
+        # Remove the exit code of an earlier attempt. If this attempt is killed, there must be no exit code.
         f"rm -f {exit_file}",
         f"echo {node} > {node_file}",
         *prologue,

@@ -131,8 +131,8 @@ class DaskPool:
     def slots(self) -> Mapping[Spot, int]:
         """Return the number of groups that the workers accept at the same time, by the location of the workers.
 
-        A worker accepts one group per thread, but runs them one after another, each with all its threads. It is left
-        out until it has reported its location.
+        A worker accepts one group per thread, but runs the groups one after another, each with all threads of the
+        worker. A worker is left out until it has reported its location.
         """
         self._check()
         # Resubmit a group to any worker if all workers to which it was restricted have left.

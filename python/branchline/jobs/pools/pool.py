@@ -22,7 +22,7 @@ class Pool(Protocol):
     The pool's clock is ``time.monotonic``, except in simulations: see ``OnPool``.
     """
 
-    #: Whether a process of the pool runs only one group at a time, with all its threads.
+    #: Whether a process of the pool runs only one group at a time, which uses all threads of the process.
     one_at_a_time: bool
 
     def open(self, run_id: str) -> None:
@@ -122,7 +122,8 @@ class PoolRunSettings:
 
     - ``timeout_s`` and ``reading_timeout_s`` are as in ``LocalProcesses``.
     - ``stop_file`` is the path of a file. Workers that can access it stop when the file is created.
-    - ``one_at_a_time`` is True if a process of the pool runs only one group at a time, with all its threads.
+    - ``one_at_a_time`` is True if a process of the pool runs only one group at a time, which uses all threads of the
+      process.
     """
 
     run: str

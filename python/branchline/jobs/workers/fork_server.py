@@ -61,7 +61,7 @@ class Forkable:
 
 def main() -> None:
     """Serve requests until the client has ended or the server has been idle for a while."""
-    # `select` accepts no descriptor above 1023, but the client may have many open files: `dup` returns the lowest free
+    # `select` accepts no descriptor above 1023, but the client may have many open files. `dup` returns the lowest free
     # descriptor.
     requests = socket.socket(fileno=os.dup(int(sys.argv[1])))
     os.close(int(sys.argv[1]))

@@ -42,8 +42,8 @@ def _worker_for(module: str) -> ForkableWorker:
 
 
 def _is_installed(name: str) -> bool:
-    """Return whether a module is installed or not loaded here. The fork server does not load user modules: each worker
-    loads them from their current files.
+    """Return True unless this process has loaded the module from a user's file. The fork server does not load user
+    modules, because each worker loads them from their current files.
     """
     module = sys.modules.get(name)
     return module is None or is_cached(getattr(module, "__file__", None) or "")

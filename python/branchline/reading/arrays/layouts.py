@@ -264,7 +264,9 @@ def _array(record: ak.contents.RecordArray) -> ak.Array:
 
 
 def _names_of(layout: object) -> dict[str, object]:
-    """Return a layout's attributes as comparable values: None and the backend, and the type of any other attribute."""
+    """Return comparable values of a layout's attributes. None and the backend are unchanged, other values become their
+    type.
+    """
     return {name: value if value is None or value is BACKEND else type(value) for name, value in vars(layout).items()}
 
 

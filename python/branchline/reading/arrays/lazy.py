@@ -98,7 +98,9 @@ def _offsets(column: ReadColumn, counter: str, key: str, note: Note | None) -> A
 
 
 class _Branch:
-    """The form and the buffer keys of a branch. With ``is_inside``, those of the elements of a collection's branch."""
+    """The form and the buffer keys of a branch. With ``is_inside``, the form and the keys are for the elements of a
+    collection's branch.
+    """
 
     def __init__(self, path: str, empty: ak.contents.Content, *, is_inside: bool) -> None:
         self.path = path

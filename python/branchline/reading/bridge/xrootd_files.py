@@ -18,7 +18,7 @@ from branchline.reading.bridge.bridged_file import BridgedFile, BridgeError, Kin
 
 # Maximum number of ranges in a vector read (default limit of XRootD servers). The client does not split larger reads.
 RANGES_MAX = 1024
-# Maximum size of a range in a vector read, by default of XRootD servers.
+# Maximum size of a range in a vector read (default limit of XRootD servers).
 RANGE_BYTES_MAX = 2_097_136
 # Maximum total size of a vector read.
 CALL_BYTES_MAX = 8 * MIB

@@ -56,8 +56,8 @@ class RootAxis:
 
 @dataclass(frozen=True)
 class Binning:
-    """An axis of hist. ``cells`` are ROOT's bin numbers of its bins, including flow bins; None if they equal the bins'
-    indices.
+    """An axis of hist. ``cells`` are the numbers that ROOT gives the bins, including flow bins; None if they equal the
+    bins' indices.
     """
 
     axis: Any

@@ -1,6 +1,7 @@
 """Converts TH1, TH2, TH3, TProfile, TProfile2D and TProfile3D to Histograms, with helpers for other classes.
 
-Entries in ROOT's fill buffer when the histogram was written are filled first (TH1::BufferEmpty).
+Entries that were in ROOT's fill buffer when the histogram was written are first filled into the bins
+(TH1::BufferEmpty).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from branchline.reading.objects.object_record import Record, refused
 # Status bits of TH1 and TAxis.
 IS_NOT_WEIGHTED, AUTO_BIN_POWER_TWO = 1 << 19, 1 << 20
 CAN_EXTEND = 1 << 1
-# ROOT prefers bin widths that are one of these times a power of ten.
+# ROOT prefers bin widths that are the product of one of these numbers and a power of ten.
 ROUND_WIDTHS = (1, 2, 5)
 # A limit counts as a multiple of the bin width if it is off by less than this fraction of the width.
 NEAR = 1e-4

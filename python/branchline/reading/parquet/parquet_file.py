@@ -232,7 +232,9 @@ class ParquetTree:
         return [column.path for column in self.columns if column.reason is None]
 
     def find(self, name: str) -> int:
-        """The index of the branch whose path is ``name``, or uniquely ends with ``name``. Raises NoSuchKeyError."""
+        """The index of the branch whose path is ``name``, or of the only branch whose path ends with ``name``. Raises
+        NoSuchKeyError.
+        """
         path = name.replace("/", self.separator)
         for one in (name, path):
             if one in self._index:

@@ -217,8 +217,8 @@ class ParquetStream:
     def tables(
         self, source: _OpenSource, columns: Sequence[Column], start: int, stop: int, *, ends_early: bool = False
     ) -> Iterator[Any]:
-        """Yield tables of these branches with ``step`` entries each; the last one may be shorter. If a table would
-        exceed the maximum size of a chunk, it ends sooner with ``ends_early``; otherwise, MemoryLimitError is raised.
+        """Yield tables of these branches with ``step`` entries each; the last one may be shorter. With ``ends_early``,
+        a table that would exceed the maximum size of a chunk ends sooner. Otherwise, MemoryLimitError is raised.
         """
         if not columns:
             yield from (None for _ in range(start, stop, source.step))

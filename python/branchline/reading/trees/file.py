@@ -390,8 +390,9 @@ class File(Directory):
         """Return the object of a key as its members. Raises UnsupportedBranchError for a tree, a directory or an
         unsupported class.
         """
-        # Imported lazily, because reading trees does not need histograms. Import the package, not one of its modules:
-        # if another thread is importing it, this waits until the package has registered its classes, its last step.
+        # Imported lazily, because reading trees does not need histograms. Import the package, not one of its modules.
+        # If another thread is importing the package, this waits until the package has registered its classes, which is
+        # the last step of its import.
         from branchline.reading.objects import object_record
 
         name = f"{key.path};{key.cycle}"

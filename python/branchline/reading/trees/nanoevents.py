@@ -121,8 +121,8 @@ class NanoEventsMaker:
 
 
 def records_of(shape: Shape, facts: Mapping[str, BranchFacts]) -> dict[str, Group]:
-    """Return the branches of objects and containers, which coffea expects as records of their sub-branches, if all
-    sub-branches can be read. TClonesArrays are left out: coffea expects their numbers of elements.
+    """Return the branches of objects and containers whose sub-branches can all be read. coffea expects these branches
+    as records of their sub-branches. TClonesArrays are left out: coffea expects their numbers of elements.
     """
     outline = shape.outline
     if outline.nests:

@@ -359,8 +359,8 @@ class Friend:
             raise NoSuchKeyError(what, path=file.path, hint=error.hint) from None
 
     def _place(self) -> str:
-        """Path of its file: as stored (relative to the current directory), or relative to the folder of the main
-        file.
+        """Path of the friend's file: as stored (relative to the current directory), or relative to the folder of the
+        main file.
         """
         in_folder = os.path.join(os.path.dirname(self._main.file_path), self.file_path)
         for place in (self.file_path, in_folder):

@@ -122,7 +122,7 @@ def _write_histogram(out_dir: Path, stem: Path, value: boost_histogram.Histogram
     content = boost_histogram.serialization.to_uhi(value)
     if content["storage"]["type"] in ("mean", "weighted_mean"):
         # A bin stores the sum of squared deviations, UHI the variance. For a bin with one entry the variance is
-        # undefined and the sum is zero. A reader computes the same sum from a variance of zero.
+        # undefined and the sum is zero. Write a variance of zero, from which readers compute the same sum.
         storage = dict(content["storage"])
         storage["variances"] = numpy.nan_to_num(storage["variances"], nan=0.0)
         content = {**content, "storage": storage}

@@ -167,7 +167,9 @@ class Tally:
         return not (self.taken or self.refused or self.damaged or self.why_waiting)
 
     def add(self, later: Tally) -> None:
-        """Add the outcomes of a later attempt. If it tried to send reports, its ``why_waiting`` replaces this one."""
+        """Add the outcomes of a later attempt. If that attempt tried to send reports, its ``why_waiting`` replaces the
+        earlier value.
+        """
         self.taken += later.taken
         self.refused += later.refused
         self.damaged += later.damaged

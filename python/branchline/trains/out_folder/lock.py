@@ -34,8 +34,8 @@ from branchline.trains.tables.table_folder import clear_tables
 
 # Name of the text file that says why the results are incomplete.
 NOTE = "PARTIAL.txt"
-# JOBS is the name of the folder of batch jobs. SUBMISSION is the name of the file in that folder which the jobs read
-# first.
+# JOBS is the name of the folder of batch jobs. SUBMISSION is the name of the first file in that folder that the jobs
+# read.
 JOBS = "batch"
 SUBMISSION = "submission"
 # Maximum number of attempts to lock a directory that other runs keep removing.

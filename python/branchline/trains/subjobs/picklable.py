@@ -19,10 +19,10 @@ HINT = "create it in the wagon's method setup(), which each worker calls once"
 
 
 def pickling_error(wagon: Wagon) -> WagonError | None:
-    """Return an error that names the attribute because of which a wagon cannot be pickled; None if it can be pickled.
+    """Return an error that names the attribute that prevents pickling of a wagon; None if the wagon can be pickled.
 
-    Also sets the wagon's attribute ``travels`` to whether it can be pickled. Otherwise, it is sent without the user's
-    object and does not run.
+    Also sets the wagon's attribute ``travels``, which says whether the wagon can be pickled. If it cannot, the wagon is
+    sent without the user's object and does not run.
     """
     wagon.travels = True
     error = _error_of(wagon)
@@ -56,8 +56,8 @@ def _culprit(value: object, path: str, depth: int) -> tuple[str, str]:
 
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:
-    """Yield the parts of a value that are pickled with it. Each part comes after its suffix in a Python expression,
-    such as ``.name``.
+    """Yield (suffix, part) for each part of a value that is pickled with the value. The suffix, such as ``.name``,
+    selects the part in a Python expression.
     """
     if isinstance(value, Mapping):
         yield from ((f"[{key!r:.40}]", one) for key, one in value.items())

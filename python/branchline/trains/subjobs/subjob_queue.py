@@ -158,7 +158,8 @@ class SubJobQueue:
         self._left.cut_again(shares)
 
     def with_learned(self, index: int, share: Share) -> Share:
-        """Return a form of a share in which branches were learned that runs again with the same chunk borders."""
+        """Return a copy of a share in which branches were learned. Running the copy uses the same chunk borders again.
+        """
         known = self.shares[index]
         return replace(share, parts=known.parts, learned_step=self.step, is_provisional=False)
 

@@ -144,8 +144,8 @@ def _plain(values: object, what: str) -> np.ndarray:
 
 
 def cutflows_in(output: object, name: str = "") -> Iterator[tuple[str, Cutflow]]:
-    """Yield the cutflows in a wagon's output, in dicts at any depth. Each comes after its path: ``name`` and the keys
-    that lead to it.
+    """Yield (path, cutflow) for each cutflow in a wagon's output, in dicts at any depth. The path consists of ``name``
+    and the keys that lead to the cutflow.
     """
     if isinstance(output, Cutflow):
         yield name, output

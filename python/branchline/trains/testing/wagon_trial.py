@@ -35,7 +35,7 @@ class TrialRun:
     - ``start_s`` is the start-up time of the process.
     - ``first_s`` is the time of the first chunk, including compilation. Other times exclude the first chunk.
     - ``memory_first_bytes`` is the peak memory after the first chunk.
-    - ``sizes`` are pairs, after each chunk, of the number of events so far and the size of the output in bytes.
+    - ``sizes`` has a pair for each chunk: the number of events so far, and the size of the output so far in bytes.
     - ``entries`` are the numbers of entries of the trees, by path.
     - ``digests`` and ``errors`` cover all wagons that ran.
     - ``profile`` covers the time after the first chunk.

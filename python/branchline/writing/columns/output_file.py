@@ -104,7 +104,7 @@ class Writer(Protocol):
 class Layout:
     """The layout of an output file.
 
-    ``cluster_bytes`` limits the size of clusters if ``cluster_entries``, their number of entries, is None.
+    If ``cluster_entries`` (the number of entries per cluster) is None, ``cluster_bytes`` limits the size of clusters.
     """
 
     codec: str

@@ -70,7 +70,7 @@ def as_TEfficiency(  # noqa: N802 - ROOT's name, as as_TGraph
     confidence_level: float = ONE_SIGMA,
     prior: tuple[float, float] = (1.0, 1.0),
 ) -> NewEfficiency:
-    """Create an efficiency to write from two histograms with identical bins and one to three axes.
+    """Create a writable efficiency from two histograms with identical bins and one to three axes.
 
     The histograms may be from hist or boost-histogram, or results of ``np.histogram`` and similar functions. Either
     both or none of them have weights (``Weight`` storage).

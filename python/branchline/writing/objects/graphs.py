@@ -30,7 +30,7 @@ class _Table(Protocol):
 
 
 def as_TGraph(df: _Table, title: str = "") -> Graph:  # noqa: N802 - uproot's name
-    """Create a graph to write from the columns ``x`` and ``y`` of a mapping, a DataFrame or a structured array.
+    """Create a writable graph from the columns ``x`` and ``y`` of a mapping, a DataFrame or a structured array.
 
     With the columns ``x_errors`` and ``y_errors``, the graph becomes a TGraphErrors. With ``x_errors_low``,
     ``x_errors_high``, ``y_errors_low`` and ``y_errors_high``, the graph becomes a TGraphAsymmErrors. Raises OptionError

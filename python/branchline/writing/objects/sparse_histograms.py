@@ -101,7 +101,7 @@ def as_THnSparse(  # noqa: N802 - ROOT's name, as as_TGraph
     axis_titles: Sequence[str] = (),
     dtype: DTypeLike = "float64",
 ) -> NewSparse:
-    """Create a sparse histogram, which can be written to a file, from its filled cells.
+    """Create a writable sparse histogram from its filled cells.
 
     - ``dtype`` selects the class: THnSparseD by default, THnSparseF for ``"float32"``, THnSparseI for ``"int32"``.
     - ``coordinates`` has one row per cell with the cell's bin index on each axis. As in `SparseHistogram.coordinates`,

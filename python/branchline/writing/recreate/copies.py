@@ -49,8 +49,8 @@ class ReadObject:
         return self.histogram is not None and not self.histogram.is_as_read()
 
     def differences(self, file: File) -> Differences:
-        """Return the changes since the object was read, which a copy of the object in the file needs. Raises ValueError
-        if the file now has a different object, or if a copy cannot have these changes.
+        """Return the changes to the object since it was read, which have to be applied to a copy of the object in the
+        file. Raises ValueError if the file now has a different object, or if a copy cannot have these changes.
         """
         if self.histogram is None:
             if file.record(self.place.key).classname != self.classname:

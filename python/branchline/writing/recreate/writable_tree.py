@@ -330,7 +330,7 @@ def layout_with(codec: str) -> Layout:
 
 
 def check_texts(columns: Mapping[str, ak.contents.Content], path: str, file_path: str) -> None:
-    """Raise OptionError for strings that contain a zero character, because ROOT truncates strings at it."""
+    """Raise OptionError for strings that contain a NUL character, because ROOT truncates strings there."""
     for name, layout in columns.items():
         if layout.parameter("__array__") == "string":
             texts = lists_of(layout)
