@@ -32,8 +32,8 @@ pub struct WantedRange {
 }
 
 impl WantedRange {
-    /// Moves the buffer out of `read`: after a timeout, the library may keep the buffer, but nothing borrowed from the
-    /// caller.
+    /// Moves the buffer out of `read`. After a timeout, the library may still hold this buffer, but it must not hold
+    /// anything that is borrowed from the caller.
     fn of(read: &mut RangeRead) -> Result<Self> {
         let range = read.range;
         let mut read = std::mem::replace(read, RangeRead::new(range));

@@ -52,8 +52,8 @@ pub(crate) struct Settings {
 }
 
 /// Returns the maximum duration of a store's call that reads this many bytes, with all retries and waits. A call that
-/// exceeds it hangs despite its own timeouts. Invalid environment variables are ignored, because opening a file reports
-/// such errors.
+/// takes longer has hung despite its own timeouts. Invalid environment variables are ignored, because opening a file
+/// reports such errors.
 pub fn longest_wait(waits: Waits, bytes: u64) -> Duration {
     Settings::from_environment().unwrap_or_default().waiting(waits).longest_wait(bytes)
 }

@@ -158,8 +158,7 @@ class SubJobQueue:
         self._left.cut_again(shares)
 
     def with_learned(self, index: int, share: Share) -> Share:
-        """Return a copy of a share in which branches were learned. Running the copy uses the same chunk borders again.
-        """
+        """Return a copy of a share in which branches were learned. The copy runs with the same chunk borders."""
         known = self.shares[index]
         return replace(share, parts=known.parts, learned_step=self.step, is_provisional=False)
 

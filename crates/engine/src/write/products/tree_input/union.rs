@@ -49,7 +49,7 @@ pub(crate) enum Filling {
     /// Every element consists of this many zero bytes. The number of elements is read from the count branch; without a
     /// count branch, there are no elements.
     Counted(usize),
-    /// Every entry has these bytes. The branch cannot be filled if the tree has its count branch.
+    /// Every entry has these bytes. The branch cannot be filled in a tree that has the count branch of this branch.
     Uncounted(Vec<u8>),
     /// The branch cannot be filled, for this reason.
     Impossible(String),
