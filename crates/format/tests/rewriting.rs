@@ -134,7 +134,7 @@ fn a_list_of_streamer_infos_joined_with_itself_stays_the_same() {
     assert!(same > 0);
 }
 
-/// Adds a TH3I whose streamer infos use a number to be added as the length of an array in the histogram's axes.
+/// Adds a TH3I whose streamer infos declare a summed number as the length of an array in the histogram's axes.
 #[test]
 fn a_sum_that_could_not_be_read_again_is_refused() {
     let bytes =

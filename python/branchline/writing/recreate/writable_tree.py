@@ -335,7 +335,7 @@ def check_texts(columns: Mapping[str, ak.contents.Content], path: str, file_path
         if layout.parameter("__array__") == "string":
             texts = lists_of(layout)
             if not np.all(texts.content.data[: texts.offsets[-1]]):
-                what = f"tree {path}: a string of branch {name} has a zero character, at which ROOT would truncate it"
+                what = f"tree {path}: a string of branch {name} has a NUL character, at which ROOT would truncate it"
                 raise OptionError(what, path=file_path, hint="write an RNTuple, with mkrntuple, or remove it")
 
 

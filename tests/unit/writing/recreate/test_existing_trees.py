@@ -185,7 +185,7 @@ def test_texts_are_leaves_with_the_length_of_the_longest(tmp_path: Path) -> None
         tree = file.mktree("t", {"s": "string", "empty": "string"})
         tree.extend({"s": texts[:3], "empty": [""] * 3})
         tree.extend({"s": texts[3:], "empty": [""] * 3})
-        with pytest.raises(OptionError, match="zero character"):
+        with pytest.raises(OptionError, match="NUL character"):
             tree.extend({"s": ["a\0b"], "empty": [""]})
     for opened in (uproot.open(path), branchline.open(path)):
         assert opened["t/s"].array().tolist() == texts

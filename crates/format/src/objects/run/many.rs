@@ -9,8 +9,8 @@ use super::block::append;
 use super::machine::Machine;
 
 impl Step {
-    /// If this step reads a collection of numbers or of fixed-size arrays of numbers: the collection, and the [`Move`]
-    /// that copies its numbers.
+    /// The collection that this step reads, and the [`Move`] that copies its numbers. None unless the step reads a
+    /// collection of numbers or of fixed-size arrays of numbers.
     pub(super) fn number_lists(&self) -> Option<(&Collection, &Move)> {
         let Self::Collection(inner) = self else { return None };
         let [Self::Block(Block { size, moves, guards, fallback })] = inner.steps.as_slice() else { return None };

@@ -1,4 +1,4 @@
-//! Axes of histograms to be added, and joining of two different axes, like in ROOT's TH1::Merge.
+//! Axes of histograms that are summed, and joining of two different axes, like in ROOT's TH1::Merge.
 
 use std::collections::HashMap;
 
@@ -39,8 +39,7 @@ pub(crate) enum Labels {
     Other(Vec<u8>),
 }
 
-/// The axis of a sum, and for each bin of the two added axes its target bin. The target None means that the bin must be
-/// empty.
+/// The axis of a sum. Each bin of the two summed axes has a target bin on this axis, or None if the bin must be empty.
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) axis: Axis,

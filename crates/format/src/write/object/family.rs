@@ -1,4 +1,4 @@
-//! The members of each class that change when trees are rewritten or when objects from several files are added.
+//! The members of each class that change when trees are rewritten or when objects from several files are summed.
 //!
 //! ```
 //! use branchline_format::classes::streamer::ClassInfos;
@@ -39,7 +39,7 @@ pub(crate) const OF_TREES: &[&str] = &[
     "fMaximum",
 ];
 
-/// Members of a histogram that control filling, and members that are added: the cells, their errors, and the sums for
+/// Members of a histogram that control filling, and members that are summed: the cells, their errors, and the sums for
 /// mean and standard deviation.
 pub(crate) const OF_HISTOGRAMS: &[&str] = &[
     "TArrayC",
@@ -77,7 +77,7 @@ pub(crate) const OF_HISTOGRAMS: &[&str] = &[
     "fTmax",
     "TObject",
 ];
-/// Members that are added in a THn or THnSparse. The cells and errors of a THn are separate objects.
+/// Members that are summed when a THn or THnSparse is merged. The cells and errors of a THn are separate objects.
 const OF_GRIDS: &[&str] = &["fEntries", "fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2", "fFilledBins", "fBinContent"];
 const OF_CELLS: &[&str] = &["fData"];
 const OF_AXES: &[&str] = &["TObject", "fNbins", "fXmin", "fXmax", "fXbins", "fBits2", "fLabels"];
@@ -112,7 +112,7 @@ const OF_POLYGONS: &[&str] = &[
 const OTHER_HISTOGRAMS: [&str; 2] = ["TH2Poly", "TH1K"];
 /// Graph classes whose points are all stored in arrays of the same length.
 const GRAPHS: [&str; 5] = ["TGraph", "TCutG", "TGraphErrors", "TGraphAsymmErrors", "TGraphBentErrors"];
-/// Container classes whose elements are added one by one.
+/// Container classes whose elements are summed one by one.
 const CONTAINERS: [&str; 5] = ["TList", "THashList", "TSortedList", "TObjArray", "THStack"];
 
 /// Define [`OwnerKind`] and the list of all kinds.
@@ -209,7 +209,7 @@ impl OwnerKind {
     }
 }
 
-/// Whether this is a container class whose elements are added one by one.
+/// Whether this is a container class whose elements are summed one by one.
 pub(crate) fn is_container(class_name: &str) -> bool {
     CONTAINERS.contains(&class_name)
 }

@@ -1,4 +1,4 @@
-//! The numbers of an object to be added, grouped by the contained objects.
+//! The numbers of an object that is summed, grouped by the contained objects.
 
 use super::numbers::Numbers;
 use super::recording::Recording;
@@ -7,7 +7,7 @@ use super::token::{MemberStorage, RecordedMember};
 /// Identifier of a member: the index of its object among the owners, and the member's name.
 pub(crate) type MemberName = (usize, &'static str);
 
-/// The numbers of all members to be added. Each object has few members, so a linear search by name is faster than
+/// The numbers of all members that are summed. Each object has few members, so a linear search by name is faster than
 /// hashing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NumberTable(Vec<Vec<Member>>);

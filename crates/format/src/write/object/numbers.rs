@@ -1,4 +1,4 @@
-//! Numbers of an object to be added. They keep their stored types, so that sums match ROOT's sums.
+//! Numbers of an object that is summed. They keep their stored types, so that sums match ROOT's sums.
 
 use std::ops::Range;
 

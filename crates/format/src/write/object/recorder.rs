@@ -96,7 +96,7 @@ impl ObjectPrograms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Elsewhere,
-    /// In a list, whose elements are added one by one.
+    /// In a list, whose elements are summed one by one.
     List,
     /// In a THnBase, whose axes are separate objects.
     Grid,

@@ -4,7 +4,7 @@ use super::addend::Addend;
 use crate::write::object::family::OwnerKind;
 use crate::write::object::numbers::Numbers;
 
-/// Members that are added. fTsumw2 is -1 if the histogram does not compute errors.
+/// Members that are summed. fTsumw2 is -1 if the histogram does not compute errors.
 const SUMS: [&str; 5] = ["fEntries", "fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2"];
 
 impl Addend {

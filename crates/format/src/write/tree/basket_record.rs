@@ -32,7 +32,7 @@ pub struct BasketFrame {
 }
 
 impl BasketFrame {
-    /// Size of the key and the basket header. The entries start after this size.
+    /// Size of the key and the basket header. The entries start at this offset.
     pub fn key_size(&self) -> Result<u16> {
         let texts = [CLASS_NAME, &self.branch, &self.tree].map(string_size);
         u16::try_from(KEY_BYTES + HEAD_BYTES + texts.iter().sum::<u64>())
