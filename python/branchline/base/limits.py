@@ -8,8 +8,8 @@ from branchline.errors import MemoryLimitError
 # Target number of sub-jobs per job. 256 keep tens of workers evenly loaded until the end, and the cost of distributing
 # them and merging their results stays negligible.
 SUBJOBS_WANTED = 256
-# Some boundaries between sub-jobs are fixed: they depend only on a file's name. This is the average number of sub-jobs
-# between them. An added file moves the boundaries of about four sub-jobs. The cost is one eighth more sub-jobs.
+# Average number of sub-jobs between fixed boundaries, which depend only on the names of a file and its folder. An added
+# file moves the boundaries of about four sub-jobs. Fixed boundaries add one eighth to the number of sub-jobs.
 SUBJOBS_BETWEEN_FIXED_CUTS = 4
 # Files on several storage elements are grouped by element if keeping their order would multiply the number of sub-jobs
 # by more than this.

@@ -124,7 +124,7 @@ class Versions:
 
 
 def check_installation() -> None:
-    """Raise InstallationChangedError if new workers would load a different Branchline from this process."""
+    """Raise InstallationChangedError if Branchline was reinstalled after this process had loaded it."""
     change = installation_change()
     if change is not None:
         raise change
@@ -155,7 +155,7 @@ def installation_change() -> InstallationChangedError | None:
 
 
 class InstallationChangedError(BranchlineError):
-    """Raised if Branchline was reinstalled while a job ran: new workers would run different code from the job."""
+    """Raised if Branchline was reinstalled while a job ran, because new workers would run other code than the job."""
 
 
 def _signs() -> tuple[tuple[int, int], ...]:

@@ -30,7 +30,7 @@ def start_worker(connection: int, heartbeat: int, errors: int, module: str) -> P
 
     ``errors`` is the worker's standard error. ``module`` is the module of the callable that the worker will run.
     Signals are blocked in the worker until it unblocks them. Raises InstallationChangedError if the worker would load
-    different code from this process.
+    other code than this process.
     """
     return _server.start(_worker_for(module), [connection, heartbeat], errors=errors)
 

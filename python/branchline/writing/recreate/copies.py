@@ -110,7 +110,9 @@ class Differences:
 
 
 def differences_of(now: Histogram, before: Histogram) -> Differences:
-    """Return the differences between a histogram and its version in the file. Raises ValueError if the axes differ."""
+    """Return the differences between a histogram and its version in the file. Raises ValueError if the axes or storage
+    types differ.
+    """
     axes = [(axis, axis.label) for axis in now.axes]
     if axes != [(axis, axis.label) for axis in before.axes] or now.storage_type is not before.storage_type:
         raise ValueError("its axes or storage type changed after it was read")
