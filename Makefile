@@ -172,7 +172,7 @@ check-python: build peer-packages
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest branchline._core --allowlist tests/tidy/stubtest.txt --ignore-unused-allowlist
+	$(BIN)/python -m mypy.stubtest branchline._core --mypy-config-file tests/tidy/stubtest.ini --allowlist tests/tidy/stubtest.txt --ignore-unused-allowlist
 
 format: peer-packages ## format the sources in place
 	cargo fmt --all

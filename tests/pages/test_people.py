@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tests.pages.conftest import NARROW, WIDE, Keep, Page, expect
 from tests.pages.test_every_page import check
-from tests.sampled import long_but
 from tests.unit.control.web.server import Server
 from tests.unit.control.web.test_shared import PASSWORD, PEOPLE, people
 
@@ -50,6 +49,7 @@ def test_one_registers_a_wagon_and_the_other_sees_it_appear(browser: Any, shared
     assert complaints == []
 
 
+@pytest.mark.long
 def test_an_administrator_lets_somebody_in_who_makes_a_token_and_leaves(browser: Any, shared: Server) -> None:
     complaints: list[str] = []
     ada = logged_in(browser, shared, "ada", "/people", complaints)
@@ -73,8 +73,9 @@ def test_an_administrator_lets_somebody_in_who_makes_a_token_and_leaves(browser:
     assert complaints == []
 
 
-@pytest.mark.parametrize("width", long_but([NARROW, WIDE], [NARROW]))
-@pytest.mark.parametrize(("name", "path"), long_but([("ada", "/people"), ("lise", "/me")], [("ada", "/people")]))
+@pytest.mark.long
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize(("name", "path"), [("ada", "/people"), ("lise", "/me")])
 def test_pages_about_people_fit_and_are_used_without_a_mouse(
     browser: Any, shared: Server, name: str, path: str, width: int
 ) -> None:

@@ -155,11 +155,12 @@ if os.fork() == 0:
 @pytest.mark.parametrize(
     ("limits", "body", "why"),
     [
-        (
+        pytest.param(
             TrainLimits(memory_bytes=2**31),
             "words = [sys.executable, '-c', 'x = bytearray(300_000_000); import time; time.sleep(600)']\n"
             "[subprocess.Popen(words) for _ in range(9)]; time.sleep(600)",
             "of memory",
+            marks=pytest.mark.long,
         ),
         (
             TrainLimits(tasks=60),

@@ -10,6 +10,7 @@ import psutil
 import pytest
 from tests.clusters.event_files import write_events
 from tests.peers.peers import missing
+from tests.sampled import long_but
 from tests.unit.control.trials.test_trials import Room
 
 from branchline.control.sandbox.code_rules import CodeRunning
@@ -31,7 +32,7 @@ class Bad:
 """
 
 
-@pytest.fixture(params=["as oneself", "in the sandbox"])
+@pytest.fixture(params=long_but(["as oneself", "in the sandbox"], ["in the sandbox"]))
 def running(request: pytest.FixtureRequest, tmp_path: Path) -> CodeRunning:
     if request.param == "as oneself":
         return CodeRunning()
