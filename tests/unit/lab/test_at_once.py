@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from tests.patience import HANG_S
 
 from branchline.jobs.workers.fork_client import ForkServer
+from branchline.lab.sampling.cpu_share import equal_share
 from branchline.lab.sampling.job import JobRequest
 from branchline.lab.sampling.local_jobs import JobServers, run_at_once
 
@@ -175,3 +177,38 @@ def test_the_end_of_a_job_whose_server_dies_is_known(
     assert outcome.error.startswith(error)
     assert bool(outcome.error) == bool(error)
     assert (tmp_path / "done").exists() == (not error)
+
+
+@linux
+def test_jobs_of_a_sample_share_the_weight_of_one_process_per_processor(tmp_path: Path) -> None:
+    with equal_share([]) as is_possible:
+        if not is_possible:
+            pytest.skip("needs a user who may create control groups")
+    seen = [tmp_path / str(number) for number in range(2)]
+    _, outcomes = run_at_once(commands(tmp_path, *(f"cp /proc/self/cgroup {one}" for one in seen)), {}, HANG_S)
+    assert not any(one.error for one in outcomes)
+    first, second = (groups_in(one.read_text()) for one in seen)
+    assert first == second
+    [group] = first - groups_in(Path("/proc/self/cgroup").read_text())
+    assert f"branchline-study-{os.getpid()}-" in group
+    # The group is gone with its jobs.
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/{Path(group).name}"))
+
+
+@linux
+def test_a_group_of_a_killed_study_is_removed_by_the_next(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with equal_share([]) as is_possible:
+        if not is_possible:
+            pytest.skip("needs a user who may create control groups")
+        [group] = Path("/sys/fs/cgroup").glob(f"**/branchline-study-{os.getpid()}-*")
+    left = group.with_name(f"branchline-study-{ended.pid}-0")
+    left.mkdir()
+    with equal_share([]):
+        assert not left.exists()
+
+
+def groups_in(text: str) -> set[str]:
+    """The control groups in /proc/PID/cgroup."""
+    return {line.split(":", 2)[2] for line in text.splitlines()}

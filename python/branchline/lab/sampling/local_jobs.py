@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from branchline.base.limits import TRIAL_LOG_MAX_BYTES
 from branchline.base.texts import end_of_log
@@ -20,6 +20,7 @@ from branchline.errors import OptionError
 from branchline.jobs.workers.fork_client import ForkServer
 from branchline.jobs.workers.memory import EXIT_NOT_KNOWN
 from branchline.lab.limits import STUDY_ANSWER_MAX_BYTES, STUDY_ENDING_S, STUDY_START_S
+from branchline.lab.sampling.cpu_share import equal_share
 from branchline.lab.sampling.job import JobOutcome, JobRequest
 from branchline.lab.sampling.job_process import GO, READY, ForkableJob
 
@@ -41,6 +42,7 @@ def run_at_once(
     running.
     """
     jobs: list[_Job] = []
+    group = ExitStack()
     try:
         servers = {} if servers is None else servers
         # `extend` keeps the jobs that were already started if a later job cannot be started, so that they are killed.
@@ -51,6 +53,7 @@ def run_at_once(
         if any(one.outcome for one in jobs):
             waited = "another job did not start"
             return 0.0, [one.outcome or JobOutcome(one.request.number, error=waited) for one in jobs]
+        group.enter_context(equal_share([one.pid for one in jobs]))
         before_start()
         begin_s = time.monotonic()
         for one in jobs:
@@ -60,6 +63,7 @@ def run_at_once(
     finally:
         for one in jobs:
             one.end()
+        group.close()
 
 
 class _Job:
@@ -85,6 +89,10 @@ class _Job:
             os.close(its_input)
             os.close(its_answers)
         self._tell(request.to_json())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def wait_ready(self, deadline_s: float) -> None:
         """Wait until the client is ready. If it fails to become ready, set the outcome."""
