@@ -236,7 +236,7 @@ def advise(
     if as_json:
         print_json(finite(to_plain(found)))
         return
-    print_advice(advice_of(found), "No known change would save 3 % of the time.")
+    print_advice(advice_of(found))
     chosen = next((one for one in found if one.change.writes or not do_in), None)
     if not (do_in or is_proved):
         return

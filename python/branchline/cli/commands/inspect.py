@@ -11,11 +11,13 @@ from branchline.base.option_fields import comma_separated
 from branchline.base.plain import to_plain
 from branchline.cli.options import Trace, requests_recorded
 from branchline.cli.parameters import Argument, Option
-from branchline.cli.printing import print_json, print_out
-from branchline.errors import OptionError
+from branchline.cli.printing import print_error, print_json, print_out
+from branchline.cli.tables.lines import print_advice
+from branchline.errors import BranchlineError, OptionError
 
 if TYPE_CHECKING:
     from branchline.reading.datasets.data_file import DataFile
+    from branchline.records.diagnosis.advice import Advice
 
 
 def inspect(
@@ -42,6 +44,8 @@ def inspect(
 ) -> int:
     """Show how a tree is stored in its file, or how the files of a dataset differ, and what to improve.
 
+    The advice is that of `branchline advise`, which reads a sample of the files.
+
     Examples:
         Show where the baskets of a tree are:
             branchline inspect file.root:Events
@@ -67,7 +71,13 @@ def _inspect_dataset(files: tuple[DataFile, ...], *, as_json: bool) -> int:
     from branchline.reading.layout.dataset_layout import inspect_dataset
 
     dataset = inspect_dataset(files)
-    print_dataset(dataset, as_json=as_json)
+    bad = {path for path, _ in dataset.bad}
+    advice = _advice([_location(one) for one in files if one.path not in bad], None)
+    if as_json:
+        print_json({**dataset.as_json(), "advice": to_plain(advice)})
+    else:
+        print_dataset(dataset)
+        print_advice(advice)
     if not dataset.bad:
         return EXIT_OK
     return EXIT_INCOMPLETE if dataset.files else EXIT_ERROR
@@ -78,24 +88,39 @@ def _inspect_file(
 ) -> None:
     from branchline.cli.tables.layout_tables import print_file
     from branchline.cli.tables.terminal import console
-    from branchline.lab.advice.layout_advice import advise_file
     from branchline.reading.layout.file_layout import inspect_file
 
-    layout = inspect_file(
-        file.opens if file.tree is None else f"{file.opens}:{file.tree}",
-        comma_separated(branches),
-        page_bytes=page_bytes,
-    )
+    layout = inspect_file(_location(file), comma_separated(branches), page_bytes=page_bytes)
+    advice = _advice([_location(file)], layout.wanted if branches else None)
     if picture is not None:
         from branchline.reading.layout.file_picture import draw
 
         draw(layout, picture)
     if as_json:
-        print_json({**layout.as_json(), "advice": to_plain(advise_file(layout))})
+        print_json({**layout.as_json(), "advice": to_plain(advice)})
         return
     print_file(layout, console())
+    print_advice(advice)
     if picture is not None:
         print_out(f"picture written to {picture}")
+
+
+def _location(file: DataFile) -> str:
+    return file.opens if file.tree is None else f"{file.opens}:{file.tree}"
+
+
+def _advice(files: list[str], branches: tuple[str, ...] | None) -> list[Advice]:
+    """Return the advice of `branchline advise`. If a sample of the files cannot be read, print why there is none."""
+    from branchline.lab.advice.advise import advice_of, advise
+    from branchline.lab.forecast.subject import subject_of
+
+    if not files:
+        return []
+    try:
+        return advice_of(advise(subject_of(files, branches)))
+    except BranchlineError as error:
+        print_error(f"branchline: no advice, because a sample cannot be read: {error}")
+        return []
 
 
 def locate(

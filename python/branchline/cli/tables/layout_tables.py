@@ -8,12 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from branchline.base.plain import to_plain
 from branchline.base.quantities import count, counted, percent, significant, size
-from branchline.cli.printing import print_json
-from branchline.cli.tables.lines import print_advice
 from branchline.cli.tables.terminal import console as standard_output
-from branchline.lab.advice.layout_advice import advise_dataset, advise_file
 from branchline.reading.layout.dataset_layout import DatasetLayout
 from branchline.reading.layout.extents import Spread
 from branchline.reading.layout.file_layout import FileLayout
@@ -24,12 +20,8 @@ ROWS_SHOWN = 60
 NARROW_COLUMNS = 120
 
 
-def print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
-    """Print the table of a dataset's files, and advice."""
-    found = advise_dataset(layout)
-    if as_json:
-        print_json({**layout.as_json(), "advice": to_plain(found)})
-        return
+def print_dataset(layout: DatasetLayout) -> None:
+    """Print the table of a dataset's files."""
     console = standard_output()
     table = _table("files", ("file", "size", "entries", "branches", "codecs"))
     for one in layout.files[:ROWS_SHOWN]:
@@ -43,11 +35,10 @@ def print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
     _print_line(console, total)
     for sentence in layout.remarks():
         _print_line(console, sentence)
-    print_advice(found, "Nothing in the layout of these files makes reading them slow.")
 
 
 def print_file(layout: FileLayout, console: Console) -> None:
-    """Print the tables of a file's branches and physical layout, and advice."""
+    """Print the tables of a file's branches and physical layout."""
     is_narrow = console.width < NARROW_COLUMNS
     # Narrow terminals only have room for the median of each distribution.
     spread = _median if is_narrow else _spread
@@ -79,7 +70,6 @@ def print_file(layout: FileLayout, console: Console) -> None:
     )
     wanted = "all branches" if len(layout.wanted) == len(layout.branches) else f"{len(layout.wanted)} branches"
     console.print(_physical_table(layout, f"reading {wanted}, entry by entry"))
-    print_advice(advise_file(layout), "Nothing in the layout of this tree makes reading it slow.")
 
 
 def _physical_table(layout: FileLayout, title: str) -> Table:

@@ -11,7 +11,7 @@ from branchline.lab.forecast.checked import CheckedForecasts
 from branchline.records.diagnosis.advice import Advice
 
 
-def print_advice(found: Sequence[Advice], nothing: str) -> None:
+def print_advice(found: Sequence[Advice], nothing: str = "No known change would save 3 % of the time.") -> None:
     """Print each piece of advice, or the text ``nothing`` without advice."""
     if not found:
         print_out(nothing)

@@ -353,7 +353,8 @@ def _baskets(subject: Subject) -> Iterator[Proposal]:
     conditions = Conditions(basket_bytes=LARGER_BASKET_BYTES)
     change = AdvisedChange(REBASKETED, basket_size=basket_size, cluster_bytes=CLUSTER_BYTES, conditions=conditions)
     cost = f"{_writing_cost(subject)}, with CPU to compress"
-    if median < SMALL_BASKET_BYTES:
+    has_several = any(len(branch) > 1 for one in subject.laid for branch in one.extents)
+    if median < SMALL_BASKET_BYTES and has_several:
         what = f"half of the {count(len(sizes))} baskets have less than {size(median)}"
         yield Proposal("layout-baskets", what, words, cost, MANAGER, change)
     elif largest > HUGE_BASKET_BYTES:
@@ -392,7 +393,8 @@ def _codec(subject: Subject) -> Iterator[Proposal]:
     share = spent / max(1e-18, spent + subject.rates.decode_s_per_byte)
     if share < DECOMPRESSION_SHARE:
         return
-    cost = f"{_writing_cost(subject)}, with CPU to compress; files grow, from lzma by up to a third"
+    growth = "; the files grow by up to a third" if codec == "lzma" else ""
+    cost = f"{_writing_cost(subject)}, with CPU to compress{growth}"
     what = f"decompressing {codec} takes {spent * GB:.2g} s for a GB, {percent(share, 1)} of the CPU time of reading"
     yield Proposal("codec", what, words, cost, MANAGER, change)
 

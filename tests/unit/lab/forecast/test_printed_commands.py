@@ -14,15 +14,12 @@ from tests.unit.lab.forecast.test_planned_requests import write
 from tests.unit.records.report.conftest import make_job
 
 from branchline.cli.parser import named_command, parse
-from branchline.lab.advice.layout_advice import advise_dataset, advise_file
 from branchline.lab.advice.proposals import proposals
 from branchline.lab.forecast.laid_file import laid_file
 from branchline.lab.forecast.rates import Rates
 from branchline.lab.forecast.subject import Subject
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
-from branchline.reading.layout.dataset_layout import inspect_dataset
-from branchline.reading.layout.file_layout import inspect_file
 from branchline.records.diagnosis.advice import inputs_words, pattern_of
 from branchline.records.diagnosis.job_advice import advise_job
 from branchline.records.sensors.record import JobRecord
@@ -98,18 +95,6 @@ def test_the_command_for_tiny_clusters_of_an_rntuple_runs(tmp_path: Path, monkey
     ran = run_command(shlex.split(words)[1:])
     assert ran.exit_code == 0, ran.output
     assert laid_file(DataFile(str(tmp_path / "clusters.root"), "events"), ("x",)).entries == 1000
-
-
-def test_commands_of_inspect_run_as_they_are_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    paths = [write(tmp_path / f"{number}.root", [100] * 30) for number in range(3)]
-    of_file = advise_file(inspect_file(f"{paths[0]}:events"))
-    of_dataset = advise_dataset(inspect_dataset([str(path) for path in paths], "events"))
-    assert of_file
-    assert of_dataset
-    for one in (*of_file, *of_dataset):
-        ran = run_command([*shlex.split(one.change)[1:], "--force"])
-        assert ran.exit_code == 0, f"{one.change}\n{ran.output}"
 
 
 def test_many_inputs_are_narrow_patterns() -> None:

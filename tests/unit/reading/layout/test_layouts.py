@@ -14,7 +14,8 @@ import uproot
 from tests.command_line import run_command
 
 import branchline
-from branchline.lab.advice.layout_advice import advise_dataset, advise_file
+from branchline.lab.advice.proposals import proposals
+from branchline.lab.forecast.subject import subject_of
 from branchline.reading.layout.dataset_layout import inspect_dataset
 from branchline.reading.layout.file_layout import inspect_file
 from branchline.reading.layout.file_picture import draw
@@ -86,17 +87,23 @@ def test_pages_that_several_fields_show_count_once(tmp_path: Path, etas: list[fl
     assert layout.codecs == {"none": layout.compressed_bytes}
 
 
-def test_small_baskets_and_slow_codecs_are_told(tmp_path: Path) -> None:
-    path = write(tmp_path / "f.root", [200] * 20, codec=uproot.LZMA(1))
-    found = {one.id: one for one in advise_file(inspect_file(f"{path}:events"))}
-    assert "100 % of the 40 baskets are smaller than 8.00 kB" in found["layout-baskets"].what
-    assert "lzma, which takes 8.9 times as long" in found["codec"].what
-    assert found["codec"].change == f"branchline recompress {path} -o zstd.root --codec zstd:5"
+def test_advice_of_inspect_is_that_of_advise(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.root", [200_000] * 4, codec=uproot.LZMA(1))
+    printed = json.loads(run_command(["inspect", f"{path}:events", "--json"]).output)
+    codec = next(one for one in printed["advice"] if one["id"] == "codec")
+    assert codec["change"] == f"branchline recompress {path} -o zstd.root --codec zstd:5"
+    assert codec["gain"]["low"] > 0.2
 
 
-def test_of_large_baskets_in_order_with_zstd_nothing_is_said(tmp_path: Path) -> None:
-    path = write(tmp_path / "f.root", [200_000] * 2, codec=uproot.ZSTD(5))
-    assert advise_file(inspect_file(f"{path}:events")) == []
+def test_branches_of_one_basket_each_are_not_rewritten_for_larger_baskets(tmp_path: Path) -> None:
+    # A forecast would find a gain, but there is nothing to join.
+    one = write(tmp_path / "one.root", [200])
+    several = write(tmp_path / "several.root", [200] * 20)
+    proposed = {
+        path: {proposal.id for proposal in proposals(subject_of([f"{path}:events"]))} for path in (one, several)
+    }
+    assert "layout-baskets" in proposed[several]
+    assert "layout-baskets" not in proposed[one]
 
 
 def test_a_dataset_tells_small_files_other_codecs_and_other_branches(tmp_path: Path) -> None:
@@ -110,10 +117,9 @@ def test_a_dataset_tells_small_files_other_codecs_and_other_branches(tmp_path: P
     assert [Path(path).name for path, _ in layout.bad] == ["4.root"]
     (other,) = layout.differences
     assert (other.missing, other.additional, other.other_types) == (("b",), ("c",), ())
-    sentences = " ".join([*layout.remarks(), *(one.what for one in advise_dataset(layout))])
+    sentences = " ".join(layout.remarks())
     for expected in (
         "1 file cannot be read",
-        "100 % of the 3 files are smaller",
         "lz4 in 1 file",
         "3.root lacks b and has additional branches c.",
     ):
