@@ -26,3 +26,10 @@ def test_ratios_at_the_axis_do_not_touch() -> None:
         assert len(places) > 1
         assert min(second - first for first, second in itertools.pairwise(places)) >= 30
         assert ">1</text>" in svg
+
+
+def test_arms_with_long_names_that_end_differently_have_different_labels() -> None:
+    names = [f"storage root://storage.element.of.an.institute.example.org//data, jobs {jobs}" for jobs in (1, 8)]
+    svg = intervals("Beside the baseline", "times", [IntervalRow(name, 1.0, 0.9, 1.1) for name in names]).svg
+    assert "data, jobs 1</text>" in svg
+    assert "data, jobs 8</text>" in svg

@@ -26,6 +26,8 @@ _ROW = 26
 _LONE = 24
 #: Minimum distance between the labels of ratios, so that labels do not overlap.
 _TICKS_APART = 32
+#: Maximum number of characters in the name of an arm beside a plot of intervals.
+_NAME_MAX = 44
 #: Maximum number of lines in a plot. More lines could not be distinguished.
 SERIES_MAX = 9
 #: Maximum number of plots of offsets, which limits the length of the page.
@@ -155,12 +157,21 @@ def intervals(title: str, unit: str, rows: Sequence[IntervalRow]) -> StudyPictur
     parts.append(_text((left + _WIDTH - _RIGHT) / 2, height - 4, unit, "middle", "axis"))
     for number, row in enumerate(rows):
         middle = _ROW * (number + 0.5) + 4
-        name = row.name if len(row.name) <= 44 else f"{row.name[:41]}..."
-        parts.append(_text(left - 12, middle + 4, name, "end"))
+        parts.append(_text(left - 12, middle + 4, _shortened(row.name), "end"))
         if row.low is not None and row.high is not None:
             parts.append(_line(x(row.low), middle, x(row.high), middle, "span"))
         parts.append(Markup('<circle cx="{:.1f}" cy="{:.1f}" r="4" class="dot"/>').format(x(row.value), middle))
     return StudyPicture(title, "", _svg(height, title, parts), [])
+
+
+def _shortened(name: str) -> str:
+    """Return the name of an arm, without its middle if it is long: arms often differ only in the last factor, such as
+    the number of jobs.
+    """
+    if len(name) <= _NAME_MAX:
+        return name
+    kept = (_NAME_MAX - 3) // 2
+    return f"{name[: _NAME_MAX - 3 - kept]}...{name[-kept:]}"
 
 
 def _apart(ticks: Sequence[float], x: Callable[[float], float]) -> list[float]:
