@@ -77,7 +77,7 @@ def test_it_ends_with_its_budget_and_says_that_too_few_say_nothing() -> None:
     assert time.monotonic() - begin_s < 10
     assert not found.is_precise
     assert found.wall.low is None
-    assert "are too few for an interval, which needs 6" in verdict(quiet(found))[1]
+    assert "are too few for an interval, which needs 6: give it more than" in verdict(quiet(found))[1]
 
 
 def test_a_command_that_fails_is_told_with_what_it_said() -> None:

@@ -298,7 +298,9 @@ def _answer(found: Comparison) -> str:
     first, second = (duration(one) for one in found.seconds)
     medians = f"medians {first} and {second}"
     if wall.low is None or wall.high is None:
+        needed_s = PAIRS_MIN * sum(one.wall_s for one in found.samples) / wall.pairs
         few = f"{counted(wall.pairs, 'pair')} are too few for an interval, which needs {PAIRS_MIN}"
+        few += f": give it more than {duration(needed_s)}"
         return f"B takes {wall.value:.3g} times the time of A ({medians}); {few}"
     if not wall.differs:
         most = max(wall.high - 1.0, 1.0 - wall.low)
