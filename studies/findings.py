@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from branchline.lab.sampling.machine import was_busy
 from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample, load_kept
 from branchline.lab.statistics import Ratio, paired_ratio
 from branchline.lab.study import Study, arm_name
 from studies.published import Finding, Levels, Number, Published
 
 FOUND, NOT_FOUND, UNSURE, UNMEASURED = "found again", "not found", "not sure", "not measured"
+#: Instead of a verdict: in the quick form, and for quantities that other programs on the machine change.
+NOT_JUDGED = "not judged"
+_DISTURBED_BY_LOAD = ("events_per_s", "bytes_per_s", "wall_s", "efficiency")
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,12 @@ class Samples:
         found = {number: quantity_of(one, quantity) for number, one in self._by_arm.get(name, {}).items()}
         return {number: value for number, value in found.items() if value is not None and value > 0}
 
+    def was_busy(self, *arms: Levels) -> bool:
+        """Whether the machine was busy with other programs during the samples of these arms."""
+        names = [arm_name({factor: one[factor] for factor in self._factors if factor in one}) for one in arms]
+        taken = [sample for name in names for sample in self._by_arm.get(name, {}).values()]
+        return was_busy([(one.wall_s, one.surroundings) for one in taken])
+
     def has(self, levels: Levels) -> bool:
         return set(levels) == set(self._factors)
 
@@ -85,16 +95,21 @@ def numbers_here(published: Published, samples: Samples) -> list[NumberHere]:
     return found
 
 
-def findings_here(published: Published, samples: Samples) -> list[FindingHere]:
-    return [_finding_here(one, samples) for one in published.findings]
+def findings_here(published: Published, samples: Samples, *, is_quick: bool) -> list[FindingHere]:
+    """Compare each published finding with the samples. The quick form, with small files and one round, has no
+    verdicts.
+    """
+    return [_finding_here(one, samples, is_quick=is_quick) for one in published.findings]
 
 
-def _finding_here(finding: Finding, samples: Samples) -> FindingHere:
+def _finding_here(finding: Finding, samples: Samples, *, is_quick: bool) -> FindingHere:
     above, below = samples.values(finding.of, finding.quantity), samples.values(finding.over, finding.quantity)
     rounds = sorted(above.keys() & below.keys())
     if not rounds:
         return FindingHere(finding, UNMEASURED, None)
     ratio = paired_ratio([below[one] for one in rounds], [above[one] for one in rounds])
+    if is_quick or (finding.quantity in _DISTURBED_BY_LOAD and samples.was_busy(finding.of, finding.over)):
+        return FindingHere(finding, NOT_JUDGED, ratio)
     return FindingHere(finding, verdict_of(finding, ratio), ratio)
 
 

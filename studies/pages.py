@@ -13,7 +13,7 @@ from branchline.lab.statistics import Ratio
 from branchline.lab.studies.study_result import ArmResult, StudyResult
 from branchline.lab.studies.verdict import answer
 from studies import curves, forecasts, records
-from studies.findings import FOUND, NOT_FOUND, UNMEASURED, UNSURE, FindingHere, NumberHere
+from studies.findings import FOUND, NOT_FOUND, NOT_JUDGED, UNMEASURED, UNSURE, FindingHere, NumberHere
 from studies.pictures import pictures_of
 from studies.published import (
     QUANTITIES,
@@ -53,14 +53,14 @@ def write(folder: Path, kept: Path) -> None:
 
 def _index(pairs: Sequence[StudyPair], found: dict[str, Record | None]) -> str:
     lines = [_INDEX_HEAD]
-    rows = []
+    rows, verdicts = [], (FOUND, NOT_FOUND, UNSURE, NOT_JUDGED, UNMEASURED)
     for one in documents():
         own = [pair for pair in pairs if pair.published.document == one.name]
         counts = _verdicts([found[pair.name] for pair in own])
         skipped = sum(1 for pair in own if _left_out(pair, found[pair.name]))
-        cells = [str(counts[name]) for name in (FOUND, NOT_FOUND, UNSURE, UNMEASURED)]
+        cells = [str(counts[name]) for name in verdicts]
         rows.append([f"[{one.title}]({one.name}.md)", str(len(own)), str(skipped), *cells])
-    lines.append(table(["studies of", "studies", "left out here", FOUND, NOT_FOUND, UNSURE, UNMEASURED], rows))
+    lines.append(table(["studies of", "studies", "left out here", *verdicts], rows))
     measured = [one for one in found.values() if one is not None]
     if any(one.is_provisional for one in measured):
         lines.append(_PROVISIONAL)
@@ -218,7 +218,8 @@ of them by btrfs, a link of 1 Gb/s between two networks of one machine, a proxy 
 
 - **Their numbers** are those that their text and tables name; what only a picture shows is a finding without a number.
 - **A finding** is a ratio of two arms. It is *found again* where the whole interval of our ratio is within the
-  finding's bounds, *not found* where all of it is outside, else *not sure*; fewer than six pairs have no interval.
+  finding's bounds, *not found* where all of it is outside, else *not sure*; fewer than six pairs have no interval. It
+  is *not judged* in the quick form, and where other programs kept the machine busy.
 - **Files** are like ALICE's event summaries of 2009: 534 branches with data, some 720 baskets for 100 events, zlib 1.
   At full size there are 128 small files with 100 events each, and 32 that are merged of 4. So a job reads megabytes
   where theirs read gigabytes; all files are thrown out of the page cache before each sample.

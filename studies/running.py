@@ -67,7 +67,7 @@ class Runner:
             "",
             kept_result(folder),
             findings.numbers_here(published, samples),
-            findings.findings_here(published, samples),
+            findings.findings_here(published, samples, is_quick=self._is_quick),
         )
 
     def _measure(self, request: MeasuringRequest, prefix: list[str]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from studies import published
-from studies.findings import FOUND, NOT_FOUND, UNSURE, Samples, findings_here, verdict_of
+from studies.findings import FOUND, NOT_FOUND, NOT_JUDGED, UNSURE, Samples, findings_here, verdict_of
 from studies.making.sets import FULL, QUICK, Sets
 from studies.measuring import quick
 from studies.pages import write
@@ -14,6 +15,7 @@ from studies.published import Finding, StudyPair
 from studies.yard.places import PLACES
 
 from branchline.lab.sampling.job import JobOutcome
+from branchline.lab.sampling.machine import Surroundings
 from branchline.lab.sampling.samples import StudySample
 from branchline.lab.statistics import Ratio
 from branchline.lab.studies.study_file import load_study
@@ -88,12 +90,18 @@ def test_a_finding_is_the_ratio_of_pairs_of_the_same_round() -> None:
         for number in range(6)
         for name, wall_s in (("level 1", 1.0), ("uncompressed", 2.0))
     ]
-    found = {one.finding.text: one for one in findings_here(pair.published, Samples(study, taken))}
+    found = {one.finding.text: one for one in findings_here(pair.published, Samples(study, taken), is_quick=False)}
     faster = found["events are analysed faster when they are compressed"]
     assert faster.ratio is not None
     assert faster.ratio.value == pytest.approx(2.0)
     assert faster.verdict == FOUND
     assert found["throughput is higher without compression"].verdict == NOT_FOUND
+    quick = findings_here(pair.published, Samples(study, taken), is_quick=True)
+    assert FOUND not in {one.verdict for one in quick}
+    assert NOT_FOUND not in {one.verdict for one in quick}
+    busy = [replace(one, surroundings=Surroundings(others_share=0.5)) for one in taken]
+    disturbed = {one.finding.text: one for one in findings_here(pair.published, Samples(study, busy), is_quick=False)}
+    assert disturbed[faster.finding.text].verdict == NOT_JUDGED
 
 
 def test_pages_name_every_study_also_where_nothing_was_measured(tmp_path: Path) -> None:
