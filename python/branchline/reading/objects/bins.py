@@ -18,7 +18,8 @@ import numpy as np
 from branchline.errors import BranchlineWarning, warn
 from branchline.reading.objects.axes import RootAxis, binnings_of
 from branchline.reading.objects.histogram import AXES, ERROR_MODES, Histogram, RootFacts
-from branchline.reading.objects.object_record import Record, refused
+from branchline.reading.objects.histogram_errors import refused
+from branchline.reading.objects.object_record import Record
 
 # Status bits of TH1 and TAxis.
 IS_NOT_WEIGHTED, AUTO_BIN_POWER_TWO = 1 << 19, 1 << 20

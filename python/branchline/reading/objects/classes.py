@@ -13,7 +13,8 @@ from typing import Any, overload
 
 from branchline.errors import NoSuchKeyError
 from branchline.reading.objects.graph import MultiGraph, graph_of
-from branchline.reading.objects.object_record import Record, hist_is_needed, made, register
+from branchline.reading.objects.histogram_errors import hist_is_needed
+from branchline.reading.objects.object_record import Record, made, register
 
 # Classes that stay records although they inherit from a registered class, because their content differs.
 STAY_RECORDS = ("TH1K", "TH2Poly", "TProfile2Poly", "TGraphMultiErrors", "TGraphQQ")

@@ -17,7 +17,8 @@ import numpy as np
 
 from branchline.base.array_types import Flags, Floats
 from branchline.errors import NotHereError, UnsupportedBranchError
-from branchline.reading.objects.object_record import Record, Recorded, refused
+from branchline.reading.objects.histogram_errors import refused
+from branchline.reading.objects.object_record import Record, Recorded
 
 if TYPE_CHECKING:
     from hist.axestuple import NamedAxesTuple

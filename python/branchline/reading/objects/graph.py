@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from branchline.errors import NoSuchKeyError, OptionError
-from branchline.reading.objects.object_record import Record, Recorded, hist_is_needed, made
+from branchline.reading.objects.histogram_errors import hist_is_needed
+from branchline.reading.objects.object_record import Record, Recorded, made
 
 if TYPE_CHECKING:
     import hist

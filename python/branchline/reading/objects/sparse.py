@@ -13,7 +13,8 @@ from branchline.errors import OptionError
 from branchline.reading.objects.axes import RootAxis
 from branchline.reading.objects.bins import EmptyHistogram, shaped, storage_for
 from branchline.reading.objects.histogram import Histogram
-from branchline.reading.objects.object_record import Record, Recorded, refused
+from branchline.reading.objects.histogram_errors import refused
+from branchline.reading.objects.object_record import Record, Recorded
 
 
 def dense_of(record: Record) -> Histogram:

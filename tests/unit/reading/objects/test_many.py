@@ -12,7 +12,7 @@ import pytest
 
 import branchline
 from branchline._core import Column
-from branchline.reading.objects import object_record
+from branchline.reading.objects import stored_values
 
 COUNT = 40
 
@@ -38,12 +38,12 @@ def test_only_members_that_are_used_become_arrays(tmp_path: Path, monkeypatch: p
         file["h"] = np.histogram([1.0, 2.0], bins=4)
     read: list[Column] = []
 
-    def counted(column: Column, make_record: object_record.MakeRecord) -> object_record.Values:
+    def counted(column: Column, make_record: stored_values.MakeRecord) -> stored_values.Values:
         read.append(column)
         return values_of(column, make_record)
 
-    values_of = object_record.values_of
-    monkeypatch.setattr(object_record, "values_of", counted)
+    values_of = stored_values.values_of
+    monkeypatch.setattr(stored_values, "values_of", counted)
     record = branchline.open(path).record("h")
     assert record["fEntries"] == record.singles()["fEntries"] == 2
     assert record["fXaxis"]["fNbins"] == 4
