@@ -1,19 +1,13 @@
 """Accounts, sessions and tokens in a control room's database. Secrets are stored as hashes.
 
-Passwords are hashed with scrypt (RFC 7914), which needs much time and memory and therefore slows down guessing. A user
-of an OpenID Connect provider gets an account at the first login. Trains that an account submits to a batch system run
-as the account's Unix user, which is never root and never the Unix user of the control room.
+A user of an OpenID Connect provider gets an account at the first login. Trains that an account submits to a batch
+system run as the account's Unix user.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import hmac
 import json
-import os
-import pwd
-import re
 import secrets
 import sqlite3
 from collections.abc import Sequence
@@ -24,8 +18,6 @@ from datetime import UTC, datetime, timedelta
 from branchline.base.limits import (
     GROUPS_OF_PERSON_MAX,
     OUTSIDER_SESSION_HOURS,
-    PASSWORD_CHARACTERS_MAX,
-    PASSWORD_CHARACTERS_MIN,
     SESSION_DAYS,
     SESSIONS_OF_PERSON_MAX,
     TOKEN_DAYS_MAX,
@@ -33,10 +25,12 @@ from branchline.base.limits import (
     USED_NOTED_S,
 )
 from branchline.control.database import Database
+from branchline.control.passwords import check_password, hashed, is_password
 from branchline.control.people import ADMINISTRATOR, PHYSICIST, ROLES, Person
 from branchline.control.registry.entries import checked_name
 from branchline.control.registry.revisions import CHANGED, CREATED
 from branchline.control.room_errors import ConflictError, DatabaseError, NoSuchEntryError, RefusedError
+from branchline.control.unix_users import unix_user
 from branchline.errors import OptionError
 
 #: Kind of entry under which the change log lists changes of accounts.
@@ -50,11 +44,6 @@ _ACCOUNTS = (
     f"SELECT {_PERSON}, coalesce(issuer, ''), coalesce(unix_user, '') FROM people"  # noqa: S608 - constant
     " LEFT JOIN outsiders ON outsiders.person = people.name LEFT JOIN unix_users ON unix_users.person = people.name"
 )
-_UNIX_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-# Parameters of scrypt. 2**15 blocks of 8 * 128 bytes cost a password guesser 32 MB and a tenth of a second per attempt.
-_N, _R, _P = 2**15, 8, 1
-_MEMORY_BYTES = 2 * 128 * _N * _R
-_SALT_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -195,20 +184,10 @@ class Accounts:
             found = _find(connection, name)
         return "" if found is None or found.is_disabled else found.unix_user
 
-    def _check(self, account: Account) -> None:
-        _check_account(account)
-        if account.unix_user:
-            unix_user(account.unix_user, self._database.path.stat().st_uid)
-
     def has_password(self, name: str, password: str) -> bool:
         """Whether the password is correct and the account is enabled. Takes equally long for unknown names."""
         kept, is_disabled = self._password(name)
         return is_password(password, kept) and not is_disabled
-
-    def _password(self, name: str) -> tuple[str, bool]:
-        with self._database.reading() as connection:
-            row = connection.execute("SELECT password, is_disabled FROM people WHERE name = ?", (name,)).fetchone()
-        return ("", False) if row is None else (row[0], bool(row[1]))
 
     def log_in(self, name: str, password: str) -> str | None:
         """Start a session and return its secret. Returns None for a wrong name or password, or a disabled account.
@@ -319,6 +298,16 @@ class Accounts:
                 connection.execute("UPDATE tokens SET used = ? WHERE secret = ?", (_text(now), _hash(secret)))
         return Login(_account(account).person, scope)
 
+    def _check(self, account: Account) -> None:
+        _check_account(account)
+        if account.unix_user:
+            unix_user(account.unix_user, self._database.path.stat().st_uid)
+
+    def _password(self, name: str) -> tuple[str, bool]:
+        with self._database.reading() as connection:
+            row = connection.execute("SELECT password, is_disabled FROM people WHERE name = ?", (name,)).fetchone()
+        return ("", False) if row is None else (row[0], bool(row[1]))
+
 
 def _check_account(account: Account) -> None:
     checked_name("the name of an account", account.name)
@@ -423,61 +412,3 @@ def _now() -> str:
 
 def _text(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds")
-
-
-def unix_user(name: str, *refused: int) -> pwd.struct_passwd:
-    """Look up a local user.
-
-    Raises OptionError for an unknown user, root, the server's own user, and users whose IDs are in ``refused``.
-    """
-    if not _UNIX_NAME.fullmatch(name):
-        what = f"invalid name of a Unix user {name!r:.80}"
-        raise OptionError(what, hint="use lowercase letters, digits, - and _, starting with a letter or _")
-    try:
-        found = pwd.getpwnam(name)
-    except KeyError:
-        hint = "create it first, with the same name as on the nodes"
-        raise OptionError(f"this machine has no user {name}", hint=hint) from None
-    if found.pw_uid == 0:
-        raise OptionError(f"{name} is root, and user code never runs as root")
-    if found.pw_uid in (os.geteuid(), *refused):
-        raise OptionError(f"{name} is the user of the control room, and user code never runs as that user")
-    return found
-
-
-def check_password(password: str) -> None:
-    """Raise OptionError for a password that is too short or too long."""
-    if not PASSWORD_CHARACTERS_MIN <= len(password) <= PASSWORD_CHARACTERS_MAX:
-        what = f"a password must have {PASSWORD_CHARACTERS_MIN} to {PASSWORD_CHARACTERS_MAX} characters"
-        raise OptionError(what, hint="use a few words")
-
-
-def hashed(password: str) -> str:
-    """Hash a password. The result has the form ``scrypt$n$r$p$salt$hash``, with all parameters for a later check."""
-    salt = secrets.token_bytes(_SALT_BYTES)
-    return "$".join(["scrypt", str(_N), str(_R), str(_P), _base64(salt), _base64(_scrypt(password, salt, _N, _R, _P))])
-
-
-def is_password(password: str, kept: str) -> bool:
-    """Whether a password matches the hash ``kept``.
-
-    ``kept`` is empty for an unknown name; the check then takes as long as for a known name.
-    """
-    if len(password) > PASSWORD_CHARACTERS_MAX:
-        return False
-    _, n, r, p, salt, expected = (kept or _NOBODY).split("$")
-    found = _scrypt(password, base64.b64decode(salt), int(n), int(r), int(p))
-    return hmac.compare_digest(found, base64.b64decode(expected)) and bool(kept)
-
-
-def _scrypt(password: str, salt: bytes, n: int, r: int, p: int) -> bytes:
-    return hashlib.scrypt(
-        password.encode(errors="surrogatepass"), salt=salt, n=n, r=r, p=p, maxmem=_MEMORY_BYTES, dklen=32
-    )
-
-
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode("ascii")
-
-
-_NOBODY = "$".join(["scrypt", str(_N), str(_R), str(_P), _base64(bytes(_SALT_BYTES)), _base64(bytes(32))])

@@ -13,7 +13,6 @@ from typing import ClassVar
 from branchline.base.limits import TRIAL_LOG_MAX_BYTES
 from branchline.base.texts import printable
 from branchline.base.whole_files import failed_writing, write_whole
-from branchline.control.accounts import unix_user
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.room_errors import RefusedError
@@ -23,6 +22,7 @@ from branchline.control.trains.bundle import sources_of
 from branchline.control.trains.results import receive_results
 from branchline.control.trains.runner import Standing
 from branchline.control.trains.train import Train, TrainOrder
+from branchline.control.unix_users import unix_user
 from branchline.errors import OptionError, StorageError
 from branchline.records.sensors.status import TrainStatus
 from branchline.trains.out_folder.state import job_of, status_at_end

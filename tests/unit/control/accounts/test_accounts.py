@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from tests.command_line import run_command
 
-from branchline.control.accounts import ALL, PERSON, REPORT, Account, Accounts, hashed, is_password
+from branchline.control.accounts import ALL, PERSON, REPORT, Account, Accounts
 from branchline.control.database import Database
+from branchline.control.passwords import hashed, is_password
 from branchline.control.people import ADMINISTRATOR, OPERATOR, Person
 from branchline.control.registry.registry import Registry, SourceStore
 from branchline.control.room_errors import ConflictError, NoSuchEntryError
