@@ -26,8 +26,8 @@ from typing import ClassVar, Protocol
 
 from branchline.base.limits import FORK_SERVER_LOOK_S, KILL_GRACE_S
 from branchline.base.processes import own_python, package_folder
+from branchline.jobs.installation import InstallationChangedError, check_installation
 from branchline.jobs.interruption import SIGNALS, signals_blocked
-from branchline.jobs.program import InstallationChangedError, check_installation
 from branchline.jobs.workers.fork_server import ANSWER, KNOWN, Forkable
 from branchline.jobs.workers.memory import EXIT_NOT_KNOWN
 

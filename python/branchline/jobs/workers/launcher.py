@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 from branchline.base.limits import FORK_SERVER_ANSWER_S
-from branchline.jobs.program import is_cached, own_path
+from branchline.jobs.program import own_path
+from branchline.jobs.user_modules import is_cached
 from branchline.jobs.workers.fork_client import ForkServer, Process
 from branchline.jobs.workers.worker import ForkableWorker
 

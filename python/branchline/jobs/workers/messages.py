@@ -18,8 +18,8 @@ from branchline.base.quantities import MIB
 from branchline.base.texts import message_of
 from branchline.base.trust import from_own_process, unpickle
 from branchline.errors import BranchlineError
+from branchline.jobs.installation import installation_change
 from branchline.jobs.package_versions import OtherVersionsError
-from branchline.jobs.program import installation_change
 from branchline.jobs.subjob import Finished, Folded, Held, Message, Note, Pickled
 
 #: Format of a message's length prefix.

@@ -26,8 +26,9 @@ from branchline.base.limits import JOB_WATCH_PAUSE_S
 from branchline.base.trust import from_own_process, unpickle
 from branchline.jobs.interruption import SIGNALS, Interruption
 from branchline.jobs.package_versions import remember_versions, require_versions
-from branchline.jobs.program import UncachedLoader, WorkerStart, load_uncached
+from branchline.jobs.program import WorkerStart
 from branchline.jobs.subjob import Context, Finished, Folded, Pickled, SubJob, Wait, Work
+from branchline.jobs.user_modules import UncachedLoader, load_uncached
 from branchline.jobs.workers.fork_server import Forkable
 from branchline.jobs.workers.heartbeat import HeartbeatWriter
 from branchline.jobs.workers.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory

@@ -17,7 +17,7 @@ from contextlib import suppress
 import psutil
 
 from branchline.base.limits import FAILED_LOG_BYTES, KILL_GRACE_S
-from branchline.jobs.program import check_installation
+from branchline.jobs.installation import check_installation
 from branchline.jobs.subjob import Finished, Lost, SubJob, WorkerDiedError
 from branchline.jobs.workers.heartbeat import HeartbeatReader, Silence
 from branchline.jobs.workers.launcher import start_worker

@@ -25,7 +25,8 @@ import cloudpickle
 
 from branchline.base.limits import FILES_PARSED_KEPT
 from branchline.jobs.package_versions import version_of
-from branchline.jobs.program import ModuleFile, is_installed
+from branchline.jobs.program import ModuleFile
+from branchline.jobs.user_modules import is_installed
 from branchline.trains.wagons.wagons import Wagon
 
 OWN_PACKAGE = "branchline"
