@@ -13,8 +13,7 @@ from typing import NamedTuple
 from branchline.base.palette import PHASES, STAGES
 from branchline.base.quantities import count, counted, duration, percent, rate
 from branchline.records.report.charts import Chart, Spans, at_work_chart
-from branchline.records.report.outcomes import merge_stages_text
-from branchline.records.sensors.record import FailureGroup, JobRecord, SiteReading
+from branchline.records.sensors.record import FailureGroup, JobRecord, MergeStage, SiteReading
 
 #: Colours of processing and of the last merge, as in the profiles of the ALICE study.
 _PROCESSING, _LAST = PHASES["wagons"], PHASES["decompress"]
@@ -86,6 +85,14 @@ def merging_sentence(job: JobRecord) -> str:
     total = f"Time of all processes together: {duration(processing_s)} of processing, {duration(merging_s)} of merging."
     stages = merge_stages_text(job.merge_stages)
     return f"{total} Merging by stage, on all machines: {stages}." if stages else total
+
+
+def merge_stages_text(stages: Iterable[MergeStage]) -> str:
+    """Describe what each stage merged and how long it took; empty without stages."""
+    return "; ".join(
+        f"stage {one.stage}: {counted(one.results, 'result')} into {count(one.nodes)} in {duration(one.seconds)}"
+        for one in stages
+    )
 
 
 def restarted_sentences(job: JobRecord) -> list[str]:

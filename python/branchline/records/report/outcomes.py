@@ -1,14 +1,14 @@
-"""The outcomes of a job in its report: cutflows, tables, merges, and results reused from earlier runs."""
+"""Cutflows, tables and reused results of a job, as rows and sentences."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from branchline.base.quantities import count, counted, duration, significant, size, weights_column
 from branchline.records.diagnosis.figures import partial_note
-from branchline.records.sensors.record import CutflowRecord, JobRecord, MergeStage
+from branchline.records.sensors.record import CutflowRecord, JobRecord
 from branchline.records.sensors.record_parts import TableRecord
 
 #: Maximum number of wagons listed by name in a sentence; the remaining ones are only counted.
@@ -136,15 +136,7 @@ def _place(table: TableRecord) -> str:
     return f"{folder}/ ({counted(len(table.files), 'file')}{'' if table.is_merged else ', not merged'})"
 
 
-# --- merges and earlier runs ------------------------------------------------------------------------------------------
-
-
-def merge_stages_text(stages: Iterable[MergeStage]) -> str:
-    """Describe what each stage merged and how long it took; empty without stages."""
-    return "; ".join(
-        f"stage {one.stage}: {counted(one.results, 'result')} into {count(one.nodes)} in {duration(one.seconds)}"
-        for one in stages
-    )
+# --- results reused from earlier runs ---------------------------------------------------------------------------------
 
 
 def reuse_sentences(job: JobRecord) -> list[str]:
@@ -165,17 +157,3 @@ def reuse_sentences(job: JobRecord) -> list[str]:
     if len(unknown) > NAMES_SHOWN_MAX:
         sentences.append(f"results of {len(unknown) - NAMES_SHOWN_MAX} more wagons cannot be reused")
     return [*sentences, *job.reuse_notes]
-
-
-# --- errors -----------------------------------------------------------------------------------------------------------
-
-
-def errors_of(record: JobRecord) -> list[str]:
-    """Return a sentence for each error of a job."""
-    sentences = [error.message for error in record.errors]
-    sentences += [wagon.error.sentence(wagon.name) for wagon in record.wagons if wagon.error is not None]
-    for skipped in record.skipped:
-        lost = skipped.entries_lost
-        events = "an unknown number of events" if lost is None else f"{count(lost)} events"
-        sentences.append(f"skipped {skipped.path}, {events} lost: {skipped.error}")
-    return sentences

@@ -1,8 +1,8 @@
-"""Failures of storage elements, workers and sub-jobs, described in sentences."""
+"""Errors of a job, and failures of storage elements, workers and sub-jobs, described in sentences."""
 
 from __future__ import annotations
 
-from branchline.base.quantities import counted, duration
+from branchline.base.quantities import count, counted, duration
 from branchline.records.sensors.job_measures import AVOID, STAGE
 from branchline.records.sensors.record import JobRecord, TroubleRecord
 
@@ -22,6 +22,17 @@ _CURES = (
 
 # Maximum number of sub-jobs or files that a sentence lists individually.
 LABELS_MAX = 4
+
+
+def errors_of(record: JobRecord) -> list[str]:
+    """Return a sentence for each error of a job."""
+    sentences = [error.message for error in record.errors]
+    sentences += [wagon.error.sentence(wagon.name) for wagon in record.wagons if wagon.error is not None]
+    for skipped in record.skipped:
+        lost = skipped.entries_lost
+        events = "an unknown number of events" if lost is None else f"{count(lost)} events"
+        sentences.append(f"skipped {skipped.path}, {events} lost: {skipped.error}")
+    return sentences
 
 
 def trouble_sentences(job: JobRecord) -> list[str]:

@@ -12,7 +12,8 @@ from branchline.base.limits import JOB_FILE_MAX_BYTES, STATUS_OLD_S
 from branchline.base.processes import process_lives
 from branchline.base.quantities import MB, count, counted
 from branchline.base.whole_files import read_plain
-from branchline.records.report.outcomes import errors_of, merge_stages_text
+from branchline.records.report.activity import merge_stages_text
+from branchline.records.report.troubles import errors_of
 from branchline.records.result_files.job_files import JOB
 from branchline.records.sensors.record import RUNNING, JobRecord
 from branchline.records.sensors.status import DIED, STOPPED, ElementReads, TrainStatus

@@ -10,7 +10,7 @@ from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRU
 from branchline.base.notebook import HTML_ROWS, html_table
 from branchline.base.quantities import count, counted, duration
 from branchline.errors import PartialResultError
-from branchline.records.report.outcomes import errors_of
+from branchline.records.report.troubles import errors_of
 from branchline.records.sensors.record import FAILED, JobRecord
 from branchline.records.sensors.sensor_list import SensorRow, rows_of
 from branchline.trains.subjobs.share_result import JobError

@@ -16,7 +16,7 @@ from branchline.base.trust import user_text
 from branchline.errors import BatchError, BranchlineError
 from branchline.jobs.batch.system import TaskState, batch_system
 from branchline.jobs.fold_tree import FoldNode
-from branchline.records.report.outcomes import errors_of
+from branchline.records.report.troubles import errors_of
 from branchline.records.sensors.record import RUNNING
 from branchline.records.sensors.status import STOPPED, ElementReads, TrainStatus
 from branchline.trains.out_folder.lock import JOBS, SUBMISSION
