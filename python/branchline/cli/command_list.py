@@ -45,7 +45,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "trace recover": "trace:recover",
         "trace replay": "trace:replay",
         "trace export": "trace:export",
-        "proxy": "tools:proxy",
+        "proxy": "proxy:proxy",
     },
     "Ask what if": {
         "advise": "forecast:advise",
@@ -69,9 +69,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "report send": "report:send",
     },
     "Other": {
-        "demo-data": "tools:demo_data",
+        "demo-data": "demo_data:demo_data",
         "completion": "completion:completion",
-        "version": "tools:version",
+        "version": "completion:version",
     },
 }
 #: Groups of commands: the name of the group is followed by a second word.

@@ -1,16 +1,18 @@
-"""`branchline completion`: shell completion scripts, generated from the commands' parameters."""
+"""`branchline completion` and `version`: scripts that complete commands in shells, and the version.
+
+The scripts are generated from the commands' parameters.
+"""
 
 from __future__ import annotations
 
 import argparse
 from typing import Annotated, Literal
 
-import shtab
-
+from branchline._core import __version__
 from branchline.cli.command_list import GROUPS, command, names
 from branchline.cli.parameters import Argument
 from branchline.cli.parser import add_parameter
-from branchline.cli.printing import print_block_out
+from branchline.cli.printing import print_block_out, print_out
 
 
 def completion(
@@ -27,6 +29,9 @@ def completion(
             branchline completion fish > ~/.config/fish/completions/branchline.fish
 
     """
+    # Imported here since `version` does not need it.
+    import shtab
+
     # A parser with a subparser for each command, which is only needed for completion.
     whole = argparse.ArgumentParser(prog="branchline")
     whole.add_argument("--version", action="store_true", help="Print the version.")
@@ -43,3 +48,8 @@ def completion(
             if not one.choices and one.kind not in ("flag", "integer", "number"):
                 setattr(action, "complete", shtab.FILE)  # noqa: B010 - an attribute of shtab
     print_block_out(shtab.complete(whole, shell).rstrip())
+
+
+def version() -> None:
+    """Print the version."""
+    print_out(__version__)
