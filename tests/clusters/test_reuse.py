@@ -14,7 +14,7 @@ from tests.clusters.farm import Train, files_of, wait_until
 from tests.clusters.slurm import Slurm
 from tests.unit.trains.wagons.test_used_inputs import install
 
-from branchline.trains.out_folder.lock import kept_results
+from branchline.jobs.ledger import kept_results
 from branchline.trains.submitted.handle import SubmittedTrain
 from branchline.trains.submitted.submission import JobsRecord
 from branchline.trains.submitted.submission_folder import BatchFolder

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from branchline.base.limits import LEDGER_RUNS_KEPT
 from branchline.base.trust import TrustedBytes, check_trusted
-from branchline.errors import BranchlineError, OptionError, UntrustedFileError
+from branchline.errors import BranchlineError, MissingFileError, OptionError, UntrustedFileError
 
 LEDGER_NAME = "ledger.sqlite"
 #: Names of the ledger file, and of the files that SQLite adds while the ledger is open or after a kill.
@@ -75,6 +75,24 @@ class LedgerCount:
     results_count: int
     size_bytes: int
     used_count: int
+
+
+@dataclass(frozen=True)
+class KeptResults:
+    """Cached results: their number and size by wagon, and the size of the ledger file."""
+
+    counts: tuple[LedgerCount, ...]
+    file_bytes: int
+
+    @property
+    def results_count(self) -> int:
+        """Number of cached results."""
+        return sum(one.results_count for one in self.counts)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all cached results in bytes."""
+        return sum(one.size_bytes for one in self.counts)
 
 
 class Ledger:
@@ -239,6 +257,16 @@ def counts_in(path: Path) -> list[LedgerCount]:
         finally:
             connection.close()
     return [LedgerCount(*row) for row in rows]
+
+
+def kept_results(out: Path) -> KeptResults:
+    """Return the number and size of the cached results in a directory. Raises LedgerError, and MissingFileError if the
+    directory has no ledger.
+    """
+    path = out / LEDGER_NAME
+    if not path.is_file():
+        raise MissingFileError("no cached results here: the ledger is missing", path=str(path))
+    return KeptResults(tuple(counts_in(path)), path.stat().st_size)
 
 
 def remove_ledger(folder: Path) -> None:

@@ -23,7 +23,7 @@ from branchline.jobs.local import InThisProcess
 from branchline.jobs.subjob import Finished, SubJob
 from branchline.reading.datasets.data_file import absolute
 from branchline.records.sensors.record import RUNNING, JobRecord
-from branchline.trains.out_folder.lock import JOBS, SUBMISSION
+from branchline.trains.out_folder.claim import JOBS, SUBMISSION
 from branchline.trains.plan import TrainPlan, TrainRequest
 from branchline.trains.reuse.reuse import LEARNING_NAME, TRAIN_NAME, Reuse
 from branchline.trains.reuse.stored_train import Learning, StoredTrain

@@ -18,8 +18,8 @@ from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.records.report.troubles import warning_sentences
 from branchline.records.sensors.status import part_done, progress_text
+from branchline.trains.out_folder.claim import JOBS, Claim, claimed
 from branchline.trains.out_folder.live_report import ReportsTo, reported
-from branchline.trains.out_folder.lock import JOBS, Claim, claimed
 from branchline.trains.out_folder.write_results import write
 from branchline.trains.plan import TrainRequest
 from branchline.trains.run_options import BatchSettings, RunOptions, takes_options

@@ -133,13 +133,15 @@ def ledger(
 
     """
     # Imported here since few commands need SQLite.
-    from branchline.trains.out_folder.lock import kept_results, remove_kept_results
+    from branchline.jobs.ledger import kept_results, remove_ledger
+    from branchline.trains.out_folder.claim import claimed
 
-    if clear:
-        removed = remove_kept_results(out)
-        print_out(f"deleted {counted(removed.results_count, 'result')}, {size(removed.size_bytes)}")
-        return
     found = kept_results(out)
+    if clear:
+        with claimed(out, force=True):
+            remove_ledger(out)
+        print_out(f"deleted {counted(found.results_count, 'result')}, {size(found.size_bytes)}")
+        return
     for one in found.counts:
         used = f"{one.used_count} used by the last run"
         print_out(f"{one.name}: {counted(one.results_count, 'result')}, {size(one.size_bytes)}, {used}")

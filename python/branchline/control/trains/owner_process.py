@@ -23,7 +23,7 @@ from branchline.control.trains import runner
 from branchline.control.trains.results import send_results
 from branchline.control.trains.runner import is_resumable
 from branchline.errors import BranchlineError, OptionError, StorageError
-from branchline.trains.out_folder.lock import JOBS, SUBMISSION
+from branchline.trains.out_folder.claim import JOBS, SUBMISSION
 from branchline.trains.submitted.handle import SubmittedTrain, state_of
 
 _PROCESS, _RESULTS = "process", "results"

@@ -24,7 +24,7 @@ from branchline.errors import StorageError
 from branchline.records.result_files.job_files import JOB
 from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.status import TrainStatus
-from branchline.trains.out_folder.lock import JOBS, STATUS
+from branchline.trains.out_folder.claim import JOBS, STATUS
 
 # Maximum length of the header line before a file in the stream. JSON may escape each character of the file name.
 _LINE_MAX_BYTES = 4 * TAKEN_NAME_MAX + 200

@@ -26,7 +26,7 @@ from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.wagon_file import WAGONS_FILE
 from branchline.control.trains.train import HERE, Train, TrainOrder
 from branchline.records.sensors.status import TrainStatus
-from branchline.trains.out_folder.lock import JOBS, SUBMISSION
+from branchline.trains.out_folder.claim import JOBS, SUBMISSION
 from branchline.trains.out_folder.state import job_of
 
 #: Name of the log file in a train's folder, which has the output of the train's process.

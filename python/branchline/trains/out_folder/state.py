@@ -18,7 +18,7 @@ from branchline.records.result_files.job_files import JOB
 from branchline.records.sensors.record import RUNNING, JobRecord
 from branchline.records.sensors.status import DIED, STOPPED, ElementReads, TrainStatus
 from branchline.records.sensors.this_process import host
-from branchline.trains.out_folder.lock import STATUS
+from branchline.trains.out_folder.claim import STATUS
 
 #: Maximum number of errors shown; job.json has all of them.
 ERRORS_SHOWN_MAX = 20

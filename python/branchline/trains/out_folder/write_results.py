@@ -10,7 +10,7 @@ from branchline.errors import BranchlineError, StorageError
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME, LedgerError, remove_ledger
 from branchline.records.sensors.record import FINISHED, PARTIAL, JobRecord
-from branchline.trains.out_folder.lock import Claim
+from branchline.trains.out_folder.claim import Claim
 from branchline.trains.running.result import TrainResult
 from branchline.trains.subjobs.share_result import JobError
 

@@ -20,7 +20,7 @@ from branchline.base.quantities import count, counted
 from branchline.errors import DatasetError, MissingFileError, NoSuchKeyError, PartialResultError
 from branchline.records.sensors.record import FINISHED, RUNNING, JobRecord, WagonRecord
 from branchline.records.sensors.record_parts import ResultRecord, SampleRecord
-from branchline.trains.out_folder.lock import JOBS, SUBMISSION
+from branchline.trains.out_folder.claim import JOBS, SUBMISSION
 from branchline.trains.out_folder.state import job_of
 from branchline.trains.sums.cutflow import Cutflow
 from branchline.trains.tables.table import TableFile

@@ -21,7 +21,7 @@ from branchline.jobs.subjob import AfterLoss, Place
 from branchline.reading.access import longest_wait_s
 from branchline.records.sensors.record import ActivitySpan, RestartedTask, RetryRecord
 from branchline.records.sensors.this_process import cpu_s, host
-from branchline.trains.out_folder.lock import claimed
+from branchline.trains.out_folder.claim import claimed
 from branchline.trains.out_folder.write_results import write
 from branchline.trains.plan import LoadedWagons, TrainPlan
 from branchline.trains.reuse.reuse import NO_ROWS_KEPT

@@ -19,7 +19,7 @@ from branchline.jobs.fold_tree import FoldNode
 from branchline.records.report.troubles import errors_of
 from branchline.records.sensors.record import RUNNING
 from branchline.records.sensors.status import STOPPED, ElementReads, TrainStatus
-from branchline.trains.out_folder.lock import JOBS, SUBMISSION
+from branchline.trains.out_folder.claim import JOBS, SUBMISSION
 from branchline.trains.out_folder.state import job_of, status_of
 from branchline.trains.subjobs.folding import MergeCosts
 from branchline.trains.submitted.submission import JobsRecord, Submission, TrainOutline

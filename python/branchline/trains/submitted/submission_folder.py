@@ -44,7 +44,7 @@ from branchline.base.trust import TrustedBytes, check_trusted, read_trusted, tru
 from branchline.base.whole_files import open_plain
 from branchline.errors import BadFileError, MissingFileError, StorageError, UntrustedFileError
 from branchline.jobs.fold_tree import FoldNode
-from branchline.trains.out_folder.lock import JOBS, SUBMISSION
+from branchline.trains.out_folder.claim import JOBS, SUBMISSION
 from branchline.trains.tables.table_folder import TableFolder
 
 #: Version of the file formats in this folder. It also changes when pickled classes move to other modules. Files with a

@@ -29,8 +29,8 @@ from branchline.jobs.subjob import Finished, Note
 from branchline.reading.access import longest_wait_s
 from branchline.records.result_files.job_files import read_status
 from branchline.records.sensors.record import FINISHED
+from branchline.trains.out_folder.claim import claimed
 from branchline.trains.out_folder.live_report import ReportsTo
-from branchline.trains.out_folder.lock import claimed
 from branchline.trains.plan import LoadedWagons, TrainPlan, TrainRequest
 from branchline.trains.reuse.provenance import Provenance
 from branchline.trains.reuse.result_keys import WagonKeys, planned_code

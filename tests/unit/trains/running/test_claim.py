@@ -17,7 +17,7 @@ import pytest
 from branchline.base.limits import STATUS_OLD_S
 from branchline.errors import BranchlineError, StorageError
 from branchline.records.sensors.this_process import host
-from branchline.trains.out_folder.lock import NOTE, claimed
+from branchline.trains.out_folder.claim import NOTE, claimed
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from tests.patience import HANG_S
 from branchline.records.sensors.record import MergeStage
 from branchline.records.sensors.status import STATUS_VERSION, ElementStatus, TrainStatus
 from branchline.records.sensors.this_process import host
-from branchline.trains.out_folder.lock import claimed
+from branchline.trains.out_folder.claim import claimed
 from branchline.trains.out_folder.state import element_lines, status_lines, status_of
 
 
 def test_a_run_at_work_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.trains.out_folder.lock.STATUS_INTERVAL_S", 1000.0)
+    monkeypatch.setattr("branchline.trains.out_folder.claim.STATUS_INTERVAL_S", 1000.0)
     out = tmp_path / "out"
     assert status_of(out) is None
     with claimed(out, force=False) as claim:

@@ -19,7 +19,7 @@ from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.package_versions import version_text
-from branchline.trains.out_folder.lock import claimed
+from branchline.trains.out_folder.claim import claimed
 from branchline.trains.plan import LoadedWagons, TrainRequest
 from branchline.trains.reuse.stored_train import Learning, StoredSources
 from branchline.trains.run_options import RunOptions

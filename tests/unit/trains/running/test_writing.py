@@ -15,7 +15,7 @@ from branchline.records import output  # noqa: F401
 # `writing` takes functions of `job_files` by name: imported later it would keep one that stands in for another.
 from branchline.records.result_files import job_files
 from branchline.records.sensors.record import JobRecord
-from branchline.trains.out_folder.lock import claimed
+from branchline.trains.out_folder.claim import claimed
 from branchline.trains.out_folder.write_results import write
 
 

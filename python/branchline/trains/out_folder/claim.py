@@ -3,7 +3,7 @@ results as incomplete.
 
 A run locks the directory itself, so a run that dies leaves no lock file. From the start, ``job.json`` has status
 "running", and a text file says that the results are incomplete. During the run, ``status.json`` has the current state
-for ``branchline status``. The cached results of sub-jobs can be listed and removed.
+for ``branchline status``.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from branchline.base.limits import STATUS_HEARTBEAT_S, STATUS_INTERVAL_S, STATUS_OLD_S
 from branchline.base.processes import process_lives
 from branchline.base.whole_files import failed_writing, write_whole
-from branchline.errors import BranchlineError, MissingFileError, StorageError
-from branchline.jobs.ledger import LEDGER_NAME, LedgerCount, counts_in, remove_ledger
+from branchline.errors import BranchlineError, StorageError
+from branchline.jobs.ledger import LEDGER_NAME
 from branchline.records.sensors.record import FAILED, PARTIAL, RUNNING, JobRecord
 from branchline.records.sensors.status import TrainStatus
 from branchline.records.sensors.this_process import branchline_version, host
@@ -175,6 +175,23 @@ class Claim:
                 folder.rmdir()
 
 
+def _remove_folder(folder: Path) -> None:
+    """Remove a folder, or a symbolic link to one.
+
+    The folder is renamed first. If some files cannot be removed, such as open files on NFS, they are then not mistaken
+    for results of this run. Raises OSError.
+    """
+    going = folder.with_name(f"{_REMOVED}{uuid.uuid4().hex}")
+    try:
+        folder.rename(going)
+    except FileNotFoundError:
+        return
+    if going.is_symlink():
+        going.unlink()
+    else:
+        shutil.rmtree(going, ignore_errors=True)
+
+
 @contextmanager
 def claimed(out: Path, *, force: bool) -> Iterator[Claim]:
     """Lock the directory inside the block. Creates the directory if necessary.
@@ -221,23 +238,6 @@ def _locked(out: Path) -> tuple[int, list[Path]]:
         hint="choose another directory with -o",
         retry=True,
     )
-
-
-def _remove_folder(folder: Path) -> None:
-    """Remove a folder, or a symbolic link to one.
-
-    The folder is renamed first. If some files cannot be removed, such as open files on NFS, they are then not mistaken
-    for results of this run. Raises OSError.
-    """
-    going = folder.with_name(f"{_REMOVED}{uuid.uuid4().hex}")
-    try:
-        folder.rename(going)
-    except FileNotFoundError:
-        return
-    if going.is_symlink():
-        going.unlink()
-    else:
-        shutil.rmtree(going, ignore_errors=True)
 
 
 def _made(out: Path) -> list[Path]:
@@ -383,41 +383,3 @@ class StatusFile:
             with suppress(StorageError):
                 write_whole(self._path, json.dumps(now.as_dict()).encode())
             self._written, self._written_s = status, time.monotonic()
-
-
-@dataclass(frozen=True)
-class KeptResults:
-    """Cached results: their number and size by wagon, and the size of the ledger file."""
-
-    counts: tuple[LedgerCount, ...]
-    file_bytes: int
-
-    @property
-    def results_count(self) -> int:
-        """Number of cached results."""
-        return sum(one.results_count for one in self.counts)
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of all cached results in bytes."""
-        return sum(one.size_bytes for one in self.counts)
-
-
-def kept_results(out: Path) -> KeptResults:
-    """Return the number and size of the cached results in a directory. Raises LedgerError, and MissingFileError if the
-    directory has no ledger.
-    """
-    path = out / LEDGER_NAME
-    if not path.is_file():
-        raise MissingFileError("no cached results here: the ledger is missing", path=str(path))
-    return KeptResults(tuple(counts_in(path)), path.stat().st_size)
-
-
-def remove_kept_results(out: Path) -> KeptResults:
-    """Remove the cached results, and return their number and size. Other files are kept. Raises BranchlineError while a
-    run uses the directory.
-    """
-    found = kept_results(out)
-    with claimed(out, force=True):
-        remove_ledger(out)
-    return found
