@@ -47,17 +47,22 @@ def message_of(error: BaseException) -> str:
         return f"{kind}, whose __str__ failed with {type(failure).__name__}"
 
 
+def is_short_of_memory(error: BaseException) -> bool:
+    """Return whether the error means that there was not enough memory, for an object or to load a library."""
+    if isinstance(error, ImportError):
+        return any(one in message_of(error) for one in ("failed to map segment", "Cannot allocate memory"))
+    return isinstance(error, MemoryError)
+
+
 def end_of_log(log: IO[bytes], bytes_max: int) -> str:
     """Return the last ``bytes_max`` bytes of a log file as printable text."""
     log.seek(max(0, log.seek(0, os.SEEK_END) - bytes_max))
     return printable(log.read().decode(errors="replace")).strip()
 
 
-def is_short_of_memory(error: BaseException) -> bool:
-    """Return whether the error means that there was not enough memory, for an object or to load a library."""
-    if isinstance(error, ImportError):
-        return any(one in message_of(error) for one in ("failed to map segment", "Cannot allocate memory"))
-    return isinstance(error, MemoryError)
+def json_text(value: object) -> str:
+    """Serialize a value to indented JSON in ASCII, with control characters escaped."""
+    return json.dumps(value, indent=1).replace("\x7f", "\\u007f")
 
 
 def print_line(text: object, stream: TextIO | None = None) -> None:
@@ -73,11 +78,6 @@ def print_lines(lines: Iterable[object], stream: TextIO | None = None) -> None:
 def print_block(text: object, stream: TextIO | None = None) -> None:
     """Write text that consists of several lines, such as a traceback or help text. Newlines are kept."""
     print_lines(str(text).split("\n"), stream)
-
-
-def json_text(value: object) -> str:
-    """Serialize a value to indented JSON in ASCII, with control characters escaped."""
-    return json.dumps(value, indent=1).replace("\x7f", "\\u007f")
 
 
 def _write(text: str, stream: TextIO | None) -> None:

@@ -29,10 +29,11 @@ from branchline.reading.datasets.elements import LOCAL_ELEMENT, ElementSites, se
 from branchline.reading.locations import is_url
 
 #: Name of the environment variable with the path of the site configuration file.
-VARIABLE = environment.SITE_CONFIG
+SITE_FILE_VARIABLE = environment.SITE_CONFIG
 #: Name of the section for sites in the site configuration file.
-SECTION = "sites"
-KEYS = ("hosts", "storage")
+_SECTION = "sites"
+#: Keys of a site in this section.
+_KEYS = ("hosts", "storage")
 #: Environment variables that contain a worker's site, in order of precedence: Branchline's own; CMS and OSG pilots;
 #: ATLAS, in the order of Rucio's client; DIRAC; ALICE.
 SITE_VARIABLES = (
@@ -58,13 +59,13 @@ class Spot:
     site: str = ""
 
     @classmethod
-    def of(cls, host: str, environment: Mapping[str, str], sites: SiteMap) -> Spot:
+    def of(cls, host: str, variables: Mapping[str, str], sites: SiteMap) -> Spot:
         """Return the location of a worker on ``host``.
 
-        The site is taken from the environment, otherwise from the site file, otherwise from the host's domain.
+        The site is taken from environment variables, otherwise from the site file, otherwise from the host's domain.
         """
         for name in SITE_VARIABLES:
-            site = environment.get(name, "").strip()
+            site = variables.get(name, "").strip()
             if site and site.lower() not in _NO_SITES:
                 return cls(host, site)
         return cls(host, sites.site_of_host(host) or host.partition(".")[2])
@@ -210,11 +211,11 @@ class SiteMap:
         hosts: list[tuple[str, str]] = []
         storage: list[tuple[str, str]] = []
         path = file.path
-        for site, described in file.section(SECTION, hint=f"write [{SECTION}.NAME]").items():
-            if not isinstance(described, Mapping) or set(described) - set(KEYS):
-                hint = f"write [{SECTION}.{site}] with {' and '.join(KEYS)}"
+        for site, described in file.section(_SECTION, hint=f"write [{_SECTION}.NAME]").items():
+            if not isinstance(described, Mapping) or set(described) - set(_KEYS):
+                hint = f"write [{_SECTION}.{site}] with {' and '.join(_KEYS)}"
                 raise OptionError(f"invalid description of the site {site}", path=str(path), hint=hint)
-            for key, patterns in zip(KEYS, (hosts, storage), strict=True):
+            for key, patterns in zip(_KEYS, (hosts, storage), strict=True):
                 given = described.get(key, [])
                 if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
                     hint = f'write it like {key} = ["first*", "second"]'
@@ -258,8 +259,9 @@ class SiteFile:
         try:
             return cls(path, tomllib.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
-            if os.environ.get(VARIABLE):
-                raise OptionError(f"{VARIABLE} is set to a file that does not exist", path=str(path)) from None
+            if os.environ.get(SITE_FILE_VARIABLE):
+                what = f"{SITE_FILE_VARIABLE} is set to a file that does not exist"
+                raise OptionError(what, path=str(path)) from None
             return cls(path, {})
         except (OSError, ValueError) as error:
             what = f"cannot read the site configuration: {error}"
@@ -278,7 +280,7 @@ class SiteFile:
 
 def site_path() -> Path:
     """Return the path of the site configuration file."""
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(SITE_FILE_VARIABLE)
     if named:
         return Path(named)
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "branchline" / "site.toml"

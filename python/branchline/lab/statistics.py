@@ -181,7 +181,7 @@ def energy(first: Sequence[float] | Values, second: Sequence[float] | Values) ->
     return float(n * m / (n + m) * scipy.stats.energy_distance(first, second) ** 2)
 
 
-# --- findings ---------------------------------------------------------------------------------------------------------
+# --- scales, proportions and tests ------------------------------------------------------------------------------------
 
 
 def robust_scale(values: Values) -> float:

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from branchline.errors import BranchlineError
 from branchline.reading.layout.file_layout import extents_of
@@ -110,7 +108,77 @@ def map_file(path: str) -> FileMap:
     return _assembled(path, size, pieces)
 
 
-def map_of(path: str, size: int, baskets: Sequence[Named]) -> FileMap:
+def _of_trees(path: str) -> tuple[int, list[_Piece]]:
+    """Return the file size and the baskets and pages of all trees; (0, []) if the file cannot be opened."""
+    try:
+        file = File(path)
+    except BranchlineError:
+        return 0, []
+    return file.size_bytes, [piece for name in file.trees() for piece in _of_tree(file, name)]
+
+
+def _of_tree(file: File, name: str) -> list[_Piece]:
+    """Return the baskets or pages of a tree; empty if the tree cannot be read."""
+    try:
+        tree: Tree = file.tree(name)
+        found = extents_of(tree)
+    except BranchlineError:
+        return []
+    what = PAGE if tree.outline.nests else BASKET
+    seen: dict[int, int] = {}
+    pieces = []
+    extents, paths = found.extents, found.paths
+    columns = (extents.branch, extents.offset, extents.size, extents.entry_start, extents.entry_stop)
+    for branch, offset, size, start, stop in zip(*(column.tolist() for column in columns), strict=True):
+        number = seen[branch] = seen.get(branch, -1) + 1
+        pieces.append(_Piece(offset, size, what, tree.path, paths[branch], number, start, stop))
+    return pieces
+
+
+def _special(path: Path) -> dict[int, str]:
+    """Return the offsets of the free list and the streamer infos from the file header, with their kinds."""
+    with path.open("rb") as file:
+        head = file.read(64)
+    if len(head) < 61:
+        return {}
+    is_big = struct.unpack_from(">i", head, 4)[0] >= 1_000_000
+    free, infos = struct.unpack_from(">q", head, 20)[0], struct.unpack_from(">q", head, 45)[0]
+    if not is_big:
+        free, infos = struct.unpack_from(">i", head, 16)[0], struct.unpack_from(">i", head, 37)[0]
+    return {free: FREE_LIST, infos: STREAMER_INFOS}
+
+
+def _cut_piece(piece: _Piece, start: int, stop: int) -> _Piece:
+    return _Piece(start, stop - start, piece.what, piece.tree, piece.branch)
+
+
+def _named(record: KeyRecord, special: dict[int, str], folders: dict[int, str], *, is_first: bool) -> _Piece:
+    """Return the piece for a record that is not a basket of a known tree."""
+    at, size = record.offset, record.size
+    path = folders.get(record.directory, "") + record.name
+    if at == 0:
+        return _Piece(at, size, HEADER)
+    if not record.class_name and not record.name:
+        return _Piece(at, size, FREE)
+    if at in special:
+        return _Piece(at, size, special[at])
+    if is_first:
+        return _Piece(at, size, DIRECTORY)
+    if record.class_name == "TBasket":
+        # The basket belongs to an older version of a tree, or to a branch whose baskets are unknown.
+        return _Piece(at, size, BASKET, record.title, record.name)
+    if record.class_name == "TFile":
+        return _Piece(at, size, KEYS)
+    if record.class_name in _DIRECTORIES:
+        return _Piece(at, size, DIRECTORY, folders.get(at, path).rstrip("/"))
+    if record.class_name == "RBlob":
+        return _Piece(at, size, METADATA)
+    if record.class_name in _NTUPLES or record.class_name in ("TTree", "TNtuple", "TNtupleD", "TChain"):
+        return _Piece(at, size, TREE, path)
+    return _Piece(at, size, OBJECT, f"{path} ({record.class_name})")
+
+
+def map_of(path: str, size: int, baskets: Sequence[TracedBasket]) -> FileMap:
     """Return a map of the header and of ``baskets`` without opening the file; all other bytes are gaps."""
     pieces = [
         _Piece(one.offset, one.size, one.what, one.tree, one.branch, one.basket, one.entry_start, one.entry_stop)
@@ -120,7 +188,7 @@ def map_of(path: str, size: int, baskets: Sequence[Named]) -> FileMap:
 
 
 @dataclass(frozen=True)
-class Named:
+class TracedBasket:
     """A basket or page whose position is known from a trace."""
 
     tree: str
@@ -183,36 +251,6 @@ def _assembled(path: str, size: int, pieces: list[_Piece]) -> FileMap:
     ]  # fmt: skip
     columns = np.array(rows, "i8").reshape(-1, 8).T
     return FileMap(path, size, list(names), list(whats), *columns)
-
-
-# --- trees ------------------------------------------------------------------------------------------------------------
-
-
-def _of_trees(path: str) -> tuple[int, list[_Piece]]:
-    """Return the file size and the baskets and pages of all trees; (0, []) if the file cannot be opened."""
-    try:
-        file = File(path)
-    except BranchlineError:
-        return 0, []
-    return file.size_bytes, [piece for name in file.trees() for piece in _of_tree(file, name)]
-
-
-def _of_tree(file: File, name: str) -> list[_Piece]:
-    """Return the baskets or pages of a tree; empty if the tree cannot be read."""
-    try:
-        tree: Tree = file.tree(name)
-        found = extents_of(tree)
-    except BranchlineError:
-        return []
-    what = PAGE if tree.outline.nests else BASKET
-    seen: dict[int, int] = {}
-    pieces = []
-    extents, paths = found.extents, found.paths
-    columns = (extents.branch, extents.offset, extents.size, extents.entry_start, extents.entry_stop)
-    for branch, offset, size, start, stop in zip(*(column.tolist() for column in columns), strict=True):
-        number = seen[branch] = seen.get(branch, -1) + 1
-        pieces.append(_Piece(offset, size, what, tree.path, paths[branch], number, start, stop))
-    return pieces
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
@@ -311,49 +349,6 @@ def _record(content: mmap.mmap, at: int, size: int) -> KeyRecord | None:
     return KeyRecord(at, size, texts[0], texts[1], texts[2], directory)
 
 
-def _special(path: Path) -> dict[int, str]:
-    """Return the offsets of the free list and the streamer infos from the file header, with their kinds."""
-    with path.open("rb") as file:
-        head = file.read(64)
-    if len(head) < 61:
-        return {}
-    is_big = struct.unpack_from(">i", head, 4)[0] >= 1_000_000
-    free, infos = struct.unpack_from(">q", head, 20)[0], struct.unpack_from(">q", head, 45)[0]
-    if not is_big:
-        free, infos = struct.unpack_from(">i", head, 16)[0], struct.unpack_from(">i", head, 37)[0]
-    return {free: FREE_LIST, infos: STREAMER_INFOS}
-
-
-def _cut_piece(piece: _Piece, start: int, stop: int) -> _Piece:
-    return _Piece(start, stop - start, piece.what, piece.tree, piece.branch)
-
-
-def _named(record: KeyRecord, special: dict[int, str], folders: dict[int, str], *, is_first: bool) -> _Piece:
-    """Return the piece for a record that is not a basket of a known tree."""
-    at, size = record.offset, record.size
-    path = folders.get(record.directory, "") + record.name
-    if at == 0:
-        return _Piece(at, size, HEADER)
-    if not record.class_name and not record.name:
-        return _Piece(at, size, FREE)
-    if at in special:
-        return _Piece(at, size, special[at])
-    if is_first:
-        return _Piece(at, size, DIRECTORY)
-    if record.class_name == "TBasket":
-        # The basket belongs to an older version of a tree, or to a branch whose baskets are unknown.
-        return _Piece(at, size, BASKET, record.title, record.name)
-    if record.class_name == "TFile":
-        return _Piece(at, size, KEYS)
-    if record.class_name in _DIRECTORIES:
-        return _Piece(at, size, DIRECTORY, folders.get(at, path).rstrip("/"))
-    if record.class_name == "RBlob":
-        return _Piece(at, size, METADATA)
-    if record.class_name in _NTUPLES or record.class_name in ("TTree", "TNtuple", "TNtupleD", "TChain"):
-        return _Piece(at, size, TREE, path)
-    return _Piece(at, size, OBJECT, f"{path} ({record.class_name})")
-
-
 # --- request parts ----------------------------------------------------------------------------------------------------
 
 
@@ -447,9 +442,3 @@ def overlaps(one: FileMap, offset: Numbers, size: Numbers) -> tuple[Numbers, Num
 
 def _same(text: str, count: int) -> Codes:
     return Codes(np.zeros(count, "i8"), [text])
-
-
-def files_read(trace: Trace) -> list[str]:
-    """Return the files that were requested, ordered by first request."""
-    column = trace.rows_of(REQUEST)["file"]
-    return [path for path in pc.unique(column.cast(pa.string())).to_pylist() if path is not None]

@@ -15,14 +15,13 @@ from branchline.tracing.file_map import (
     BASKET,
     PAGE,
     FileMap,
-    Named,
-    files_read,
+    TracedBasket,
     is_root_file,
     map_file,
     map_of,
     with_parts,
 )
-from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Codes, Numbers, RowGroup, Trace, TracedJob
+from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Codes, Numbers, RowGroup, Trace, TracedJob, files_read
 
 JOB_FILE = "about.json"
 #: Suffix of the file that says why a journal is incomplete; see crates/trace/src/journal/writer.rs.
@@ -299,12 +298,12 @@ def _maps(trace: Trace, read: _Read) -> Iterable[FileMap]:
     Local files are scanned; the map of a remote file contains only the baskets in the trace.
     """
     uses = trace.rows_of(EXTENT)
-    named: dict[str, list[Named]] = {}
+    named: dict[str, list[TracedBasket]] = {}
     columns = ("file", "tree", "branch", "basket", "entry_start", "entry_stop", "offset", "size_bytes", "what")
     if uses.num_rows:
         for file, *place, what in zip(*(uses[name].to_pylist() for name in columns), strict=True):
             if place[-2] is not None:
-                named.setdefault(file, []).append(replace(Named(*place), what=what or BASKET))
+                named.setdefault(file, []).append(replace(TracedBasket(*place), what=what or BASKET))
     # For each file, the largest end offset of its requests.
     table, texts = read.table("R"), list(read.names.numbers)
     ends: dict[str, int] = {}

@@ -340,6 +340,12 @@ def codes(table: pa.Table, name: str) -> tuple[Numbers, list[str]]:
     return indices, column.dictionary.to_pylist()
 
 
+def files_read(trace: Trace) -> list[str]:
+    """Return the files that were requested, ordered by first request."""
+    column = trace.rows_of(REQUEST)["file"]
+    return [path for path in pc.unique(column.cast(pa.string())).to_pylist() if path is not None]
+
+
 def _table(group: RowGroup) -> pa.Table:
     """Return rows of one kind with all columns of the schema."""
     length, columns = len(group), group.columns()

@@ -150,6 +150,9 @@ def compare_runs(first_out: Path, first: JobRecord, second_out: Path, second: Jo
     return RunsCompared(is_identical, parts, [*_costs(first, second)])
 
 
+# --- result files -----------------------------------------------------------------------------------------------------
+
+
 class _Run:
     """A run with the names of its compared result files."""
 
@@ -204,17 +207,20 @@ def _compare_content(name: str, first: Path, second: Path, record: JobRecord, ot
             return PartCompared(name, "table", NOT_COMPARED)
         if tables[0].columns != tables[1].columns:
             return PartCompared(name, "table", DIFFERS, note="the columns differ")
-        return compare_tables(name, first, second, tables[0], tables[1])
+        return _compare_tables(name, first, second, tables[0], tables[1])
     if not name.endswith(".json"):
         note = f"the bytes differ: {size(first.stat().st_size)} and {size(second.stat().st_size)}"
         return PartCompared(name, _kind(name), DIFFERS, note=note)
     try:
         ours, theirs = _load_json(first), _load_json(second)
         if is_histogram(ours) and is_histogram(theirs):
-            return compare_histograms(name, ours, theirs)
+            return _compare_histograms(name, ours, theirs)
         return _compare_data(name, ours, theirs)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError, MemoryError) as error:
         return PartCompared(name, _kind(name), DIFFERS, note=f"cannot compare the content: {error!s:.200}")
+
+
+# --- JSON data --------------------------------------------------------------------------------------------------------
 
 
 def _load_json(path: Path) -> object:
@@ -266,6 +272,9 @@ def _value_text(values: dict[str, object], name: str) -> str:
     return repr(values[name])[:_TEXT_MAX] if name in values else ""
 
 
+# --- histograms -------------------------------------------------------------------------------------------------------
+
+
 class _UhiAxis(TypedDict, total=False):
     """An unvalidated axis in UHI's JSON format. ``type`` determines which other keys the axis has."""
 
@@ -290,7 +299,7 @@ def is_histogram(content: object) -> TypeGuard[UhiHistogram]:
     return isinstance(content, dict) and "uhi_schema" in content and isinstance(content.get("storage"), dict)
 
 
-def compare_histograms(name: str, first: UhiHistogram, second: UhiHistogram) -> PartCompared:
+def _compare_histograms(name: str, first: UhiHistogram, second: UhiHistogram) -> PartCompared:
     """Compare two histograms bin by bin, including underflow and overflow.
 
     Raises ValueError, TypeError or KeyError for invalid histograms.
@@ -390,7 +399,10 @@ def _axis_edges(axis: _UhiAxis, cells: int) -> Numbers | None:
     return None
 
 
-def compare_tables(name: str, ours: Path, theirs: Path, first: TableRecord, second: TableRecord) -> PartCompared:
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _compare_tables(name: str, ours: Path, theirs: Path, first: TableRecord, second: TableRecord) -> PartCompared:
     """Compare the columns of two tables by digests of their values. ``count`` and ``differing`` count columns.
 
     A table gets the state NOT_COMPARED if it cannot be read, or not within COMPARED_TABLE_S seconds.
@@ -458,6 +470,9 @@ def _row_steps(path: Path, record: TableRecord) -> Iterator[ak.Array]:
     yield from iterate(
         [source], step_size=COMPARED_TABLE_ROWS, workers=1, memory_limit=COMPARED_TABLE_MEMORY_BYTES, access="plain"
     )
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
 
 
 def _costs(first: JobRecord, second: JobRecord) -> Iterator[CostCompared]:

@@ -127,6 +127,16 @@ def jobs_at_once(request: JobsRequest, counts: Sequence[int]) -> JobsAtOnce:
     return JobsAtOnce(tuple(found[count] for count in sorted(set(counts))), saturation, request.seed)
 
 
+def counts_between(first: int, last: int) -> list[int]:
+    """Return numbers of jobs from ``first`` to ``last``, each about 1.5 times the previous one: 1, 2, 3, 4, 6, 9 ..."""
+    if not 1 <= first <= last:
+        raise OptionError(f"invalid range of numbers of jobs: {first} to {last}", hint="give a range such as 1..1000")
+    found = [first]
+    while found[-1] < last:
+        found.append(min(max(found[-1] + 1, round(found[-1] * 1.5)), last))
+    return found
+
+
 def _saturation(request: JobsRequest, found: dict[int, JobsPoint]) -> Saturation | None:
     """Find the saturation by bisection, which is possible since the time of jobs grows with their number. Each step
     simulates many jobs, so bisection stops at the precision that the random computing times allow.
@@ -186,16 +196,6 @@ def simulate_counted(request: JobsRequest, count: int) -> CountedPoint:
         )
         simulation.submit(job)
     return CountedPoint(_point(request, simulation, simulation.all_done()), simulation.totals())
-
-
-def counts_between(first: int, last: int) -> list[int]:
-    """Return numbers of jobs from ``first`` to ``last``, each about 1.5 times the previous one: 1, 2, 3, 4, 6, 9 ..."""
-    if not 1 <= first <= last:
-        raise OptionError(f"invalid range of numbers of jobs: {first} to {last}", hint="give a range such as 1..1000")
-    found = [first]
-    while found[-1] < last:
-        found.append(min(max(found[-1] + 1, round(found[-1] * 1.5)), last))
-    return found
 
 
 def _point(request: JobsRequest, simulation: _core.Simulation, done: Sequence[_core.JobDone]) -> JobsPoint:
@@ -362,6 +362,20 @@ class NumberedReading:
     threads: float
 
 
+@dataclass(frozen=True)
+class NumberedJob:
+    """A job: the index of its plan, and its random numbers. ``node`` is the index of a node, None for the node with the
+    fewest jobs.
+    """
+
+    plan: int
+    start_s: float
+    prepare_s: float
+    cpu_factor: float
+    data: int
+    node: int | None = None
+
+
 def numbered_plan(plan: BlockPlan, platform: Platform, access: Access) -> NumberedPlan:
     """Replace the names in a plan by indices, and add the engine's choices for the link to the storage element. Raises
     OptionError.
@@ -398,20 +412,6 @@ def _chosen(platform: Platform, storage: Storage, access: Access) -> _core.Link:
     rates += [one.bytes_per_s for one in platform.disks if one.name == storage.disk]
     rate = min(rates, default=math.inf)
     return _core.link_chosen(access, round_trip_s, rate if math.isfinite(rate) else 0.0, REMOTE_GAP_BYTES)
-
-
-@dataclass(frozen=True)
-class NumberedJob:
-    """A job: the index of its plan, and its random numbers. ``node`` is the index of a node, None for the node with the
-    fewest jobs.
-    """
-
-    plan: int
-    start_s: float
-    prepare_s: float
-    cpu_factor: float
-    data: int
-    node: int | None = None
 
 
 def _numbers(kind: str, named: Sequence[Disk | Server | Link | Cache | Storage]) -> dict[str, int]:

@@ -42,63 +42,6 @@ MEANINGFUL_DATA_S = 0.5
 #: If a job lost more workers per sub-job than this, its times do not predict the times of the next job.
 LOST_SHARE = 0.01
 
-#: Seconds to start a worker: the Python interpreter, and the imports of awkward, hist and the user's modules.
-WORKER_START_S = 1.0
-#: A wagon is waiting if it uses less than this fraction of its core.
-WAITS = 0.5
-
-#: Codecs that decompress more slowly than zstd, in their usual spelling.
-SLOW_CODECS = {one.title for one in CODECS if one.is_slow}
-#: Decompressed bytes per second that one server core produces with zstd, measured with the demo's collision data.
-ZSTD_BYTES_PER_S = 1.0e9
-#: Bytes per second that one core compresses with zstd at level 5, measured with the demo's collision data.
-COMPRESS_BYTES_PER_S = 60e6
-#: Maximum size of a small file, which takes longer to open than to read, in particular over a network.
-SMALL_FILE_BYTES = 20_000_000
-#: Minimum number of small files for which a merge is suggested.
-SMALL_FILES_MIN = 10
-#: Target file size when small files are merged.
-MERGED_FILE_BYTES = 100_000_000
-#: Calls of a wagon that are shorter than this are dominated by the fixed cost of a call.
-SHORT_CALL_S = 0.02
-#: Fraction of the time in short wagon calls that is saved by larger chunks.
-CALL_COST_SHARE = 0.8
-#: Read calls smaller than this spend more time on the round trip than on the transfer, on most storage systems.
-SMALL_CALL_BYTES = 256_000
-#: Size of a planned read, and the number of read calls for a file's metadata.
-PLANNED_CALL_BYTES, METADATA_CALLS = 4_000_000, 3
-#: Baskets count as small if their mean size is below this.
-SMALL_BASKET_BYTES = 4_000
-#: A storage system is slower than a disk if it delivers fewer bytes per second than this within a call.
-SLOW_BYTES_PER_S = 50e6
-#: Throughput of a local disk in bytes per second.
-DISK_BYTES_PER_S = 400e6
-#: Unneeded bytes are reported if they exceed this fraction; some always lie between the needed baskets.
-UNWANTED_SHARE = 0.2
-
-#: Target size of a cluster (compressed) when files are rewritten, and the command-line option that sets it.
-CLUSTER_BYTES = 30_000_000
-CLUSTER_OPTION = f"--cluster-bytes '{CLUSTER_BYTES // MB} MB'"
-#: Baskets count as decompressed repeatedly if more than this multiple of their bytes was decompressed. Ratios slightly
-#: above 1 are normal, because a basket that straddles two chunks is decompressed for each of them.
-UNPACKED_AGAIN = 1.5
-#: A file that was split into at least this number of parts counts as large enough to keep all workers busy.
-PARTS_MIN = 3
-#: A file counts as read by a single worker if reading it took a fraction of the busiest worker's time that is in this
-#: range (minimum, maximum), and if workers were idle for more than IDLE_MIN of the job's time.
-ALL_OF_IT = (0.7, 1.2)
-#: Minimum fraction of idle time for which a file counts as read by a single worker.
-IDLE_MIN = 0.1
-
-#: Approximate number of seconds to write results and records without pictures.
-RECORDS_S = 1.0
-#: Pictures are useful, so they are only reported as expensive if writing takes at least this fraction of the time.
-PICTURES_SHARE = 0.3
-#: A wagon delays the others if it takes at least this fraction of the time of all wagons.
-HEAVY_SHARE = 0.75
-#: Merging histograms takes at most this fraction of the time that merging large arrays takes.
-SMALL_OUTPUTS = 0.1
-
 
 def advise_job(job: JobRecord) -> list[Advice]:
     """Return advice that makes the job faster, the largest gain first; empty if nothing in the record suggests any."""
@@ -134,6 +77,11 @@ def advise_jobs(jobs: Sequence[JobRecord]) -> list[Advice]:
 
 
 # --- workers and machines ---------------------------------------------------------------------------------------------
+
+#: Seconds to start a worker: the Python interpreter, and the imports of awkward, hist and the user's modules.
+WORKER_START_S = 1.0
+#: A wagon is waiting if it uses less than this fraction of its core.
+WAITS = 0.5
 
 
 def _workers(job: JobRecord) -> Iterator[Idea]:
@@ -255,6 +203,35 @@ def _balance(job: JobRecord) -> Iterator[Idea]:
 
 
 # --- files, codecs, requests and places -------------------------------------------------------------------------------
+
+#: Codecs that decompress more slowly than zstd, in their usual spelling.
+SLOW_CODECS = {one.title for one in CODECS if one.is_slow}
+#: Decompressed bytes per second that one server core produces with zstd, measured with the demo's collision data.
+ZSTD_BYTES_PER_S = 1.0e9
+#: Bytes per second that one core compresses with zstd at level 5, measured with the demo's collision data.
+COMPRESS_BYTES_PER_S = 60e6
+#: Maximum size of a small file, which takes longer to open than to read, in particular over a network.
+SMALL_FILE_BYTES = 20_000_000
+#: Minimum number of small files for which a merge is suggested.
+SMALL_FILES_MIN = 10
+#: Target file size when small files are merged.
+MERGED_FILE_BYTES = 100_000_000
+#: Calls of a wagon that are shorter than this are dominated by the fixed cost of a call.
+SHORT_CALL_S = 0.02
+#: Fraction of the time in short wagon calls that is saved by larger chunks.
+CALL_COST_SHARE = 0.8
+#: Read calls smaller than this spend more time on the round trip than on the transfer, on most storage systems.
+SMALL_CALL_BYTES = 256_000
+#: Size of a planned read, and the number of read calls for a file's metadata.
+PLANNED_CALL_BYTES, METADATA_CALLS = 4_000_000, 3
+#: Baskets count as small if their mean size is below this.
+SMALL_BASKET_BYTES = 4_000
+#: A storage system is slower than a disk if it delivers fewer bytes per second than this within a call.
+SLOW_BYTES_PER_S = 50e6
+#: Throughput of a local disk in bytes per second.
+DISK_BYTES_PER_S = 400e6
+#: Unneeded bytes are reported if they exceed this fraction; some always lie between the needed baskets.
+UNWANTED_SHARE = 0.2
 
 
 def _codec(job: JobRecord) -> Iterator[Idea]:
@@ -406,6 +383,20 @@ def _stored_bytes(job: JobRecord) -> int:
 
 # --- clusters ---------------------------------------------------------------------------------------------------------
 
+#: Target size of a cluster (compressed) when files are rewritten, and the command-line option that sets it.
+CLUSTER_BYTES = 30_000_000
+CLUSTER_OPTION = f"--cluster-bytes '{CLUSTER_BYTES // MB} MB'"
+#: Baskets count as decompressed repeatedly if more than this multiple of their bytes was decompressed. Ratios slightly
+#: above 1 are normal, because a basket that straddles two chunks is decompressed for each of them.
+UNPACKED_AGAIN = 1.5
+#: A file that was split into at least this number of parts counts as large enough to keep all workers busy.
+PARTS_MIN = 3
+#: A file counts as read by a single worker if reading it took a fraction of the busiest worker's time that is in this
+#: range (minimum, maximum), and if workers were idle for more than IDLE_MIN of the job's time.
+ALL_OF_IT = (0.7, 1.2)
+#: Minimum fraction of idle time for which a file counts as read by a single worker.
+IDLE_MIN = 0.1
+
 
 def _clusters(job: JobRecord) -> Iterator[Idea]:
     """Suggest smaller clusters if more bytes were decompressed than the files contain."""
@@ -478,6 +469,15 @@ def seconds_unpacked_once(job: JobRecord, wanted: Mapping[str, int]) -> float:
 
 
 # --- wagons and results -----------------------------------------------------------------------------------------------
+
+#: Approximate number of seconds to write results and records without pictures.
+RECORDS_S = 1.0
+#: Pictures are useful, so they are only reported as expensive if writing takes at least this fraction of the time.
+PICTURES_SHARE = 0.3
+#: A wagon delays the others if it takes at least this fraction of the time of all wagons.
+HEAVY_SHARE = 0.75
+#: Merging histograms takes at most this fraction of the time that merging large arrays takes.
+SMALL_OUTPUTS = 0.1
 
 
 def _pictures(job: JobRecord) -> Iterator[Idea]:

@@ -62,7 +62,7 @@ from branchline.trains.wagons.clock import PHASES, PhaseClock
 from branchline.trains.wagons.faults import fault_of, reason
 from branchline.trains.wagons.wagon_settings import parameter_records
 from branchline.trains.wagons.wagons import Wagon
-from branchline.trains.worker.isolation import MESSAGE, ForkedChildren
+from branchline.trains.worker.isolation import CHILD_RETURNED, ForkedChildren
 
 
 def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, object]:
@@ -88,7 +88,7 @@ def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, obje
                 share.error = share.error or replace(fault, message=f"in postprocess: {reason(error)}")
         for name in forked.take():
             share = merged.wagons[name]
-            share.error = share.error or WagonFault("ChildProcessError", f"in postprocess: {MESSAGE}")
+            share.error = share.error or WagonFault("ChildProcessError", f"in postprocess: {CHILD_RETURNED}")
     return outputs
 
 

@@ -33,7 +33,7 @@ from branchline.trains.wagons.faults import UNPICKLING_STEP, because_of, fault_o
 from branchline.trains.wagons.views import output_view, without_shared
 from branchline.trains.wagons.wagons import Wagon
 from branchline.trains.worker.isolation import (
-    MESSAGE,
+    CHILD_RETURNED,
     ForkedChildren,
     ProcessState,
     SharedFunctions,
@@ -127,7 +127,7 @@ class Coupling:
         """
         for name in self._forked.take():
             share = shares[name]
-            share.error = share.error or WagonFault("ChildProcessError", MESSAGE, **self._last_place)
+            share.error = share.error or WagonFault("ChildProcessError", CHILD_RETURNED, **self._last_place)
         for wagon in self._wagons:
             share = shares[wagon.name]
             self._at_wagon(wagon, **self._last_place)
@@ -175,7 +175,7 @@ class Coupling:
         for name in self._forked.take():
             outputs.pop(name, None)
             place = (chunk.path, chunk.entry_start, chunk.entry_stop)
-            faults.setdefault(name, WagonFault("ChildProcessError", MESSAGE, *place))
+            faults.setdefault(name, WagonFault("ChildProcessError", CHILD_RETURNED, *place))
         with self._clock.during("merge"), self._interruption.held():
             self._add(chunk, shares, outputs, faults)
             self._note_touches(columns, shares)

@@ -39,7 +39,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD)
 # If the end of a timer differs from its expected end by more than this, a wagon has changed the timer.
 _TIMERS_DIFFER_S = 0.1
 #: Message of the error of a wagon whose forked child process returned.
-MESSAGE = "a forked child process returned from the wagon; end child processes with os._exit()"
+CHILD_RETURNED = "a forked child process returned from the wagon; end child processes with os._exit()"
 
 #: Modules that wagons use in calculations. Functions of these modules are restored if a wagon replaces them after the
 #: module was loaded.
@@ -71,6 +71,9 @@ _CLASSES = (
 #: Methods that are restored although their names start with an underscore. Other private names are not restored,
 #: because libraries replace them themselves.
 _OPERATORS = frozenset({"__getitem__", "__getattr__", "__array_ufunc__", "__array_function__", "__add__", "__init__"})
+
+
+# --- the state of the process -----------------------------------------------------------------------------------------
 
 
 class ProcessState:
@@ -265,6 +268,9 @@ def _identity(descriptor: int) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
+# --- random numbers ---------------------------------------------------------------------------------------------------
+
+
 @contextmanager
 def seeded(seed: int, wagon: str, path: str, tree: str, entry_start: int) -> Iterator[None]:
     """Seed ``random`` and ``numpy.random`` for a wagon on a chunk. After the block, the previous states of both
@@ -279,6 +285,9 @@ def seeded(seed: int, wagon: str, path: str, tree: str, entry_start: int) -> Ite
     finally:
         random.setstate(state)
         numpy.random.set_state(numpy_state)  # noqa: NPY002
+
+
+# --- forked child processes -------------------------------------------------------------------------------------------
 
 
 class ForkedChildren:
@@ -312,6 +321,9 @@ class ForkedChildren:
         found = [name for position, name in enumerate(self._names) if self._marks[position]]
         self._marks[:] = bytes(len(self._marks))
         return found
+
+
+# --- shared functions -------------------------------------------------------------------------------------------------
 
 
 class SharedFunctions:

@@ -17,7 +17,7 @@ from branchline.trains.wagons.views import output_view
 from branchline.trains.wagons.wagons import Wagon, with_required
 from branchline.trains.worker.chunk_run import metadata_of
 from branchline.trains.worker.isolation import (
-    MESSAGE,
+    CHILD_RETURNED,
     ForkedChildren,
     ProcessState,
     SharedFunctions,
@@ -82,5 +82,5 @@ class WagonSelection:
             what = f"wagon {wagon.name!r} failed: {type(error).__name__}: {message_of(error)}"
             raise WagonError(what, path=chunk.path) from error
         if self._forked.take():
-            raise WagonError(f"wagon {wagon.name!r} failed: {MESSAGE}", path=chunk.path)
+            raise WagonError(f"wagon {wagon.name!r} failed: {CHILD_RETURNED}", path=chunk.path)
         return output

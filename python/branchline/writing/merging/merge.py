@@ -200,10 +200,10 @@ def merge(
         sync=sync,
         resume=resume,
     )
-    return run_merge(request, progress)
+    return _run_merge(request, progress)
 
 
-def run_merge(request: MergeRequest, progress: Callable[[MergeProgress], None] | None) -> MergeResult:
+def _run_merge(request: MergeRequest, progress: Callable[[MergeProgress], None] | None) -> MergeResult:
     """Run a merge. Raises the same errors as `merge`."""
     try:
         job = _core.Merge(request)

@@ -8,7 +8,7 @@ import pytest
 
 from branchline.errors import DatasetError, OptionError
 from branchline.jobs.sites import (
-    VARIABLE,
+    SITE_FILE_VARIABLE,
     Distances,
     Nearness,
     SiteMap,
@@ -72,7 +72,7 @@ def test_a_sites_file_has_hosts_and_storage(tmp_path: Path, monkeypatch: pytest.
     path.write_text(
         '[sites.GSI]\nhosts = ["*"]\nstorage = ["root://*.gsi.de:1094/", "/lustre/"]\n[slurm]\nmemory = "1G"\n'
     )
-    monkeypatch.setenv(VARIABLE, str(path))
+    monkeypatch.setenv(SITE_FILE_VARIABLE, str(path))
     for name in ("BRANCHLINE_SITE", "GLIDEIN_CMSSite"):
         monkeypatch.delenv(name, raising=False)
     assert own_spot().site == "GSI"
