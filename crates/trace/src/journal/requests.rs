@@ -163,7 +163,7 @@ impl Drop for Request {
     }
 }
 
-/// Holds a completed request back until the throttle of this thread ends; returns it if there is no throttle.
+/// Holds a completed request back until the throttle of this thread ends; returns it if the thread is not throttled.
 fn hold(one: Held) -> Option<Held> {
     let kept = HELD.try_with(|held| match held.borrow_mut().as_mut() {
         Some(several) => {

@@ -44,7 +44,7 @@ def inspect(
 ) -> int:
     """Show how a tree is stored in its file, or how the files of a dataset differ, and what to improve.
 
-    The advice is that of `branchline advise`, which reads a sample of the files.
+    Also prints the advice of `branchline advise`, which reads a sample of the files.
 
     Examples:
         Show where the baskets of a tree are:
@@ -110,7 +110,7 @@ def _location(file: DataFile) -> str:
 
 
 def _advice(files: list[str], branches: tuple[str, ...] | None) -> list[Advice]:
-    """Return the advice of `branchline advise`. If a sample of the files cannot be read, print why there is none."""
+    """Return the advice of `branchline advise`. If a sample of the files cannot be read, print the error."""
     from branchline.lab.advice.advise import advice_of, advise
     from branchline.lab.forecast.subject import subject_of
 

@@ -18,7 +18,7 @@ ROWS_SHOWN = 25
 
 
 def print_replayed(found: Replayed, console: Console) -> None:
-    """Print the time and the reads of a replay next to those of the original program."""
+    """Print the time and the reads of a replay next to the time and the reads of the original program."""
     _print(console, found.how, ("", "original", "now"), [
         ("time with requests in flight", duration(found.original_seconds), duration(found.seconds)),
         ("read calls", count(found.original_calls), count(found.read_calls)),
