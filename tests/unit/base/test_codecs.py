@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from branchline import _core
-from branchline.base.codecs import CODECS, DEFAULT_CODEC, NO_CODEC, codec_named, codec_of_setting
-from branchline.reading.trees.compression import Compression
+from branchline.base.codecs import CODECS, DEFAULT_CODEC, NO_CODEC, Compression, codec_named, codec_of_setting
 from branchline.records.diagnosis.figures import codec_name
 from branchline.records.diagnosis.job_advice import advise_job
 from branchline.records.sensors.record import JobRecord

@@ -21,7 +21,7 @@ from branchline.cli.options import (
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.progress_bar import progress_bar
-from branchline.cli.tables.filled_branches import log_filled
+from branchline.cli.tables.lines import log_filled
 from branchline.errors import OptionError
 from branchline.reading.access import Access
 from branchline.writing.merging.merge import MergeOptions, MergeProgress, MergeResult

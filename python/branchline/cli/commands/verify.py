@@ -10,7 +10,7 @@ from branchline.base.quantities import count, counted
 from branchline.cli.options import ReadingSettings, requests_recorded
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
-from branchline.cli.tables.filled_branches import log_filled
+from branchline.cli.tables.lines import log_filled
 
 DIFFERENCES_SHOWN = 20
 

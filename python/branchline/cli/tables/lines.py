@@ -1,14 +1,21 @@
-"""Prints advice, and forecasts compared with measurements, line by line."""
+"""Prints advice, filled branches, and forecasts compared with measurements, line by line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from branchline.base.plain import finite, to_plain
-from branchline.base.quantities import counted, duration
-from branchline.cli.printing import print_json, print_out
-from branchline.lab.forecast.checked import CheckedForecasts
-from branchline.records.diagnosis.advice import Advice
+from branchline.base.quantities import count, counted, duration
+from branchline.cli.printing import log, print_json, print_out
+
+if TYPE_CHECKING:
+    from branchline.lab.forecast.checked import CheckedForecasts
+    from branchline.records.diagnosis.advice import Advice
+    from branchline.writing.merging.merge import FilledBranch
+
+#: Maximum number of branches that are listed: hundreds of trigger branches may be missing.
+FILLED_SHOWN = 20
 
 
 def print_advice(found: Sequence[Advice], nothing: str = "No known change would save 3 % of the time.") -> None:
@@ -42,3 +49,14 @@ def print_checked(found: CheckedForecasts, *, as_json: bool) -> None:
     if savings is not None:
         parts.append(f"measured savings differed from their forecasts by {savings:.0%} (median)")
     print_out("; ".join(parts))
+
+
+def log_filled(filled: Sequence[FilledBranch]) -> None:
+    """Print a line for each filled branch, up to the maximum number, and the number of remaining branches."""
+    for branch in filled[:FILLED_SHOWN]:
+        entries = f"{count(branch.entries)} entries of {counted(branch.files, 'file')}"
+        log(
+            f"filled with 0 or an empty value: branch {branch.name} of the tree {branch.tree}, for {entries} without it"
+        )
+    if len(filled) > FILLED_SHOWN:
+        log(f"and {counted(len(filled) - FILLED_SHOWN, 'branch', 'branches')} more")

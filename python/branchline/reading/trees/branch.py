@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 import awkward as ak
 import numpy as np
 
-from branchline.base.codecs import codec_of_setting
+from branchline.base.codecs import Compression, codec_of_setting
 from branchline.errors import OptionError
 from branchline.reading.arrays.lazy import AccessLog
 from branchline.reading.arrays.libraries import numpy_of
 from branchline.reading.request import ReadRequest, check_virtual, dtype_of
 from branchline.reading.trees.branches import Branches
-from branchline.reading.trees.compression import Compression
 from branchline.reading.trees.selection import Selector
 from branchline.reading.trees.tree_reader import read, read_lazily
 

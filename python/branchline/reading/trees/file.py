@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from weakref import WeakValueDictionary
 
+from branchline.base.codecs import Compression
 from branchline.base.limits import TREES_KEPT
 from branchline.base.notebook import HTML_ROWS, html_table
 from branchline.base.quantities import counted
@@ -19,7 +20,6 @@ from branchline.reading.access import Access, access_of
 from branchline.reading.expressions.name_filters import name_filter, near_names_hint, with_near_names
 from branchline.reading.locations import split_location, text_of
 from branchline.reading.parquet.open_parquet import opened
-from branchline.reading.trees.compression import Compression
 
 if TYPE_CHECKING:
     from branchline import _core
