@@ -94,8 +94,8 @@ pub fn array_of(py: Python<'_>, dtype: &str, values: Values) -> PyResult<Py<PyAn
     let aligned = if (bytes.as_ptr() as usize).is_multiple_of(*size) { ALIGNED } else { 0 };
     // SAFETY: NumPy gets a class, a reference to a data type, and one dimension with as many numbers as the memory
     // holds. The memory is read-only, never changes, and lives as long as `owner`; the array gets a reference to
-    // `owner` before anything else can use the array. Even if they fail, `new_from_descr` steals the reference to the
-    // data type, and `set_base_object` steals the reference to `owner`.
+    // `owner` before anything else can use the array. `new_from_descr` steals the reference to the data type, and
+    // `set_base_object` steals the reference to `owner`, even if they fail.
     let array = unsafe {
         let made = (numpy.new_from_descr)(
             numpy.array_class.as_ptr().cast(),

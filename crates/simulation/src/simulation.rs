@@ -68,7 +68,7 @@ pub struct ResourceUse {
     pub number: usize,
     /// Capacity per second.
     pub units_per_s: f64,
-    /// Units used: bytes, operations or core seconds.
+    /// Used amount of the resource, in bytes, operations or core seconds.
     pub moved: f64,
     /// Sum over all requests and computations of the seconds during which this resource was their bottleneck.
     pub limited_s: f64,

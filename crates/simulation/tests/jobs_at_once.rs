@@ -59,7 +59,7 @@ fn a_job_alone_reads_the_next_block_while_it_computes_one() {
 
 #[test]
 fn requests_in_flight_hide_round_trips() {
-    // Eight blocks of 0.1 s plus 0.9 s of round trip each: in sequence, and all in parallel.
+    // Eight blocks, each with 0.1 s of transfer and a round trip of 0.9 s: in sequence, and all in parallel.
     for (requests, seconds) in [(1, 8.0), (8, 0.9 + 0.8)] {
         let reading = Reading { requests_in_flight: requests, bytes_in_flight: 1e18, blocks_ahead: 8, threads: 1.0 };
         let plans = vec![Plan { blocks: vec![block(1e7, 0.0); 8], reading }];
@@ -117,9 +117,9 @@ fn what_cannot_be_is_refused_in_words() {
     assert!(simulation.submit(job(0)).unwrap_err().0.contains("plan 0"));
 }
 
-/// A platform with several resources of each kind, and jobs that read from all its storages. Each job has its own node,
-/// and caches hold everything or nothing: otherwise the order of jobs that end at the same time, which depends on
-/// rounding, would change the results.
+/// A platform with several resources of each kind, and jobs that read from all its storages. Rounding decides the order
+/// of jobs that end at the same time. So that this order does not change the results, each job has its own node, and
+/// each cache holds everything or nothing.
 fn random_case(chance: &mut Chance) -> (Platform, Vec<Plan>, Vec<Job>) {
     let mut way = platform(chance.between(5e7, 5e8), chance.between(5e7, 1e9), chance.between(0.0, 0.05), 3, 4);
     way.disks.push(Disk { bytes_per_s: chance.between(5e7, 5e8), operations_per_s: Some(chance.between(20.0, 500.0)) });

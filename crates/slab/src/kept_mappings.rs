@@ -17,8 +17,8 @@ const NONE: Mapping = Mapping { block: ptr::null_mut(), bytes: 0 };
 
 /// All unused mappings of the process, oldest first.
 ///
-/// No method waits for the lock: if another thread holds it, no mapping is kept or reused. A process forked while a
-/// thread holds the lock therefore keeps working, but never reuses mappings.
+/// No method waits for the lock: if another thread holds it, no mapping is kept or reused. If a process is
+/// forked while a thread holds the lock, the new process therefore keeps working, but never reuses mappings.
 #[derive(Debug)]
 pub(crate) struct KeptMappings(Mutex<Ring>);
 

@@ -116,8 +116,8 @@ unsafe impl GlobalAlloc for LargeMapped {
                 if before == after {
                     return block;
                 }
-                // Moving to a kept mapping only helps if copying fills at most half of it. Copying then takes less time
-                // than the kernel would need to clear new pages for the other half.
+                // Move the block to a kept mapping only if the block at least doubles. Copying its bytes then takes
+                // less time than enlarging its own mapping, for which the kernel has to clear the new pages.
                 let kept = if before <= after / 2 { KEPT.take(after) } else { None };
                 if let Some(kept) = kept {
                     // SAFETY: both blocks have `before` bytes and do not overlap: one was kept, the other in use.

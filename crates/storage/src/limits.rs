@@ -40,7 +40,8 @@ pub(crate) const LINK_SAMPLES: usize = 32;
 /// Minimum number of pending bytes that fill a link. With fewer pending bytes, the link is not the bottleneck, and its
 /// bandwidth is not measured.
 pub(crate) const LINK_FULL_BYTES: u64 = 4 << 20;
-/// Minimum number of bytes received over a full link before its bandwidth is known; a few requests.
+/// Minimum number of bytes to receive over a full link (see `LINK_FULL_BYTES`) before its bandwidth counts as known.
+/// This is the size of a few requests.
 pub(crate) const LINK_BYTES_MIN: u64 = 16 << 20;
 /// Time constant of the exponential decay of old bandwidth measurements.
 pub(crate) const LINK_MEMORY: Duration = Duration::from_secs(2);

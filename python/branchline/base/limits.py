@@ -9,7 +9,7 @@ from branchline.errors import MemoryLimitError
 # them and merging their results stays negligible.
 SUBJOBS_WANTED = 256
 # Average number of sub-jobs between fixed boundaries, which depend only on the names of a file and its folder. An added
-# file moves the boundaries of about four sub-jobs. Fixed boundaries add one eighth to the number of sub-jobs.
+# file changes only about four sub-jobs, up to the next fixed boundary. Fixed boundaries add one eighth more sub-jobs.
 SUBJOBS_BETWEEN_FIXED_CUTS = 4
 # Files on several storage elements are grouped by element if keeping their order would multiply the number of sub-jobs
 # by more than this.
@@ -172,8 +172,8 @@ COMPILED_CODE_KEPT_S = 7 * 86_400.0
 # A chunk may take 1/16 of the memory limit: two streams exist concurrently, each prepares several chunks, and a chunk
 # takes about twice its uncompressed size.
 CHUNK_MEMORY_DIVISOR = 16
-# For Parquet: an additional divisor of a chunk's memory, since pages are decoded twice; bytes per read; and the minimum
-# and maximum number of entries per batch if all strings may refer to the same long string.
+# For Parquet: additional divisor of a chunk's memory, since pages are decoded twice; bytes per read; minimum and
+# maximum number of entries per batch of dictionary-encoded strings, where all entries may refer to the same long string.
 PARQUET_CHUNK_PART, PARQUET_PIECE_BYTES, PARQUET_TEXTS_MIN, PARQUET_TEXTS_MAX = 4, MIB, 1024, 65_536
 # Interval at which a worker reports progress and the terminal is redrawn. Shorter intervals would cost CPU time.
 PROGRESS_INTERVAL_S = 0.2
@@ -237,7 +237,8 @@ POOL_LOOK_INTERVAL_S = 0.25
 AGENT_LOOK_INTERVAL_S = 0.25  # Interval at which an agent checks its process.
 # Idle time after which a worker process is stopped. A job stops its own processes earlier if it can.
 AGENT_IDLE_S = 30.0
-# Maximum number of ended runs that an agent process remembers, more than a worker serves concurrently.
+# Maximum number of runs whose requests to stop are kept by an agent process. Only the oldest requests are forgotten,
+# because a worker serves fewer runs concurrently.
 AGENT_RUNS_MAX = 1000
 # Idle time after which a fork server exits. The fork server of workers uses about 90 MB.
 FORK_SERVER_IDLE_S = 900.0
@@ -353,8 +354,8 @@ PENDING_AGE_S = 300.0  # Maximum age of rows about files before they are written
 HISTORY_GROUP_ROWS = 65_536
 # Number of neighbouring files of a day that are merged into one, in stages: each row is written at most three times.
 HISTORY_FILES_JOINED = 10
-# Number of files that a past day may keep although they would fit into one, so that late rows do not rewrite the large
-# file each time.
+# Files of a past day that would fit into one file are merged only if there are more than this number. Otherwise the
+# day's large file would be rewritten whenever late rows arrive.
 HISTORY_FILES_LATE = 4
 # Maximum number of rows per file of the history: several hundred MB.
 HISTORY_FILE_ROWS_MAX = 4_000_000
@@ -541,8 +542,8 @@ FINDINGS_LOST_SHARE = 0.1
 FINDINGS_FAILED_MIN = 3
 FINDINGS_FAILED_TIMES = 3.0  # Minimum ratio to be reported.
 FINDINGS_USUAL_FAILURES = 0.002  # Normal failure rate.
-# Minimum ratio and difference of bytes read to bytes needed for a finding. Coalesced ranges always include some
-# unneeded bytes.
+# A finding is reported if the bytes read exceed the bytes needed by at least this factor and this difference. Coalesced
+# ranges always include some unneeded bytes.
 LARGE_READS_TIMES, LARGE_READS_WASTE_BYTES = 1.5, GB
 # Thresholds of the finding about round trips: reads that are small, slow, and take most of the time.
 ROUND_TRIPS_SMALL_BYTES = 256 * KIB

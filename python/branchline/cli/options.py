@@ -132,7 +132,7 @@ class KeptBranches(NamedTuple):
 
 
 class BranchNames(TypedDict):
-    """The arguments of Python functions that correspond to `KeptBranches`."""
+    """The options of `KeptBranches`, as keyword arguments for Python functions."""
 
     branches: tuple[str, ...] | None
     drop: tuple[str, ...] | None

@@ -61,8 +61,8 @@ class Interruption:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Let a signal raise KeyboardInterrupt immediately inside the ``with`` block. After an earlier signal, entering
-        the block raises it.
+        """Let a signal raise KeyboardInterrupt immediately inside the ``with`` block. If a signal arrived earlier,
+        KeyboardInterrupt is raised on entering the block.
         """
         self._allowed = True
         try:

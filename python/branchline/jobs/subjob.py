@@ -234,7 +234,7 @@ class Work(Protocol):
 
 
 def packages_of(work: Work) -> Mapping[str, str]:
-    """Return a callable's attribute ``packages``, the package versions with which it was planned; empty if it has no
+    """Return the package versions with which a callable was planned: its attribute ``packages``. Empty if it has no
     such attribute.
     """
     packages: Mapping[str, str] = getattr(work, "packages", {})

@@ -100,7 +100,7 @@ def read_journals(folder: Path) -> Trace:
 
 
 def _lost(path: Path) -> str:
-    """Return a note for the user that a process could not write all records."""
+    """Return a note that tells the user that a process could not write all records."""
     process = path.name.split(".")[0]
     reason = path.read_text(errors="replace") or "the disk was full"
     return f"Process {process} could not record all of its requests: {reason}."

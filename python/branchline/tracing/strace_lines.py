@@ -143,7 +143,10 @@ def split_arguments(text: str) -> list[str]:
 
 
 def _end_of_path(text: str, start: int) -> int:
-    """Return the end of a descriptor's path. strace escapes `>` in paths; `<<` is a shift operator, as in 1<<3."""
+    """Return the end of a descriptor's path: the next `>`, because strace escapes `>` in paths.
+
+    `<<` does not begin a path: it is the shift operator, as in 1<<3.
+    """
     if text.startswith("<<", start):
         return start + 1
     end = text.find(">", start)

@@ -122,8 +122,8 @@ def _ends(trace: Trace, number: Numbers, end: Numbers) -> Numbers:
 class Parts:
     """The request parts as columns: one part for each piece of a file that a request hit.
 
-    ``fresh`` is the number of bytes of a part that no part at a smaller offset covers, so the sum of ``fresh`` is the
-    number of distinct bytes.
+    ``fresh`` is the size of a part without the bytes that parts at smaller offsets already cover. The sum of ``fresh``
+    is therefore the number of distinct bytes.
     """
 
     request: Numbers

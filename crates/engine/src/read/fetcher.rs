@@ -39,7 +39,7 @@ use crate::tree::Tree;
 pub(crate) enum Item {
     /// A chunk that is being decoded, with the lease of its memory.
     Chunk(Arc<Chunk>, ChunkLease),
-    /// A source that cannot be read at all, or only in part.
+    /// A source that could not be read completely.
     Failed { source_index: usize, error: ReadError },
 }
 

@@ -124,8 +124,8 @@ impl Tree {
         BytesPerEntry { stored: bytes.stored as f64 / entries, plain: bytes.plain as f64 / entries }
     }
 
-    /// Returns the memory per entry for the values of these branches. If the largest column is joined from pieces, its
-    /// second copy is included.
+    /// Returns the memory per entry for the values of these branches. This includes a second copy of the largest column
+    /// that is joined from pieces.
     pub(crate) fn values_per_entry(&self, columns: &[usize]) -> f64 {
         let (mut sum, mut largest): (f64, f64) = (0.0, 0.0);
         for column in columns {

@@ -109,7 +109,8 @@ pub(super) struct Resource {
     pub(super) other_use: f64,
     /// Number of changes of `other_use` since it was recomputed.
     pub(super) changes: usize,
-    /// For a saturated resource: upper limit of the rates of flows with another bottleneck.
+    /// For a saturated resource: upper limit of the rates of flows with another bottleneck. If the resource's
+    /// level is at least this high, none of these flows exceeds it.
     pub(super) floor: f64,
     /// For an unsaturated resource: usage if all levels were as high as the reserved capacity allows.
     pub(super) booked_use: f64,

@@ -172,7 +172,7 @@ impl Client {
         self.send(&outgoing, (), time_limit, wanted.traced, settings)
     }
 
-    /// Sends a request with these headers and no body. The response has the time limit of a response of unknown size.
+    /// Sends a request with these headers and no body. The time limit is that for responses of unknown size.
     pub(crate) fn call(
         &self,
         method: &'static str,

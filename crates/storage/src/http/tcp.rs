@@ -115,7 +115,7 @@ impl Buffers for Tcp {
         if self.lent.is_some() {
             return self.window().room(HTTP_STRAIGHT_BYTES);
         }
-        // The buffer must not grow further: when it is full, ureq refuses a response with too many header lines.
+        // Do not let the buffer grow further, so that ureq refuses a response with too many header lines.
         if self.own.came.len() < HTTP_BUFFER_BYTES {
             self.make_room(HTTP_BUFFER_BYTES / 2);
         }

@@ -17,7 +17,7 @@ const SIGNATURE_HEADERS: [&str; 4] = ["x-amz-content-sha256", "x-amz-date", "x-a
 /// Signs requests with the credentials of a profile, or leaves them unsigned if there are no credentials.
 pub(super) struct Signer {
     signer: Option<reqsign_core::Signer<Credential>>,
-    /// Settings that define the keys, for messages; None without keys.
+    /// Description of the settings that define the keys, for error messages; None if there are no keys.
     origin: Option<&'static str>,
 }
 

@@ -79,8 +79,8 @@ pub(crate) fn fingerprint() -> String {
     fingerprint
 }
 
-/// Returns the certificates of trusted authorities: of the system (or from `SSL_CERT_FILE` and `SSL_CERT_DIR`), and of
-/// the grid (from `X509_CERT_DIR`). Files without certificates are skipped.
+/// Returns the certificates of trusted authorities: those of the system (overridden by `SSL_CERT_FILE` and
+/// `SSL_CERT_DIR`), and those of the grid in `X509_CERT_DIR`. Files without certificates are skipped.
 pub(crate) fn authorities() -> Vec<CertificateDer<'static>> {
     let mut found = rustls_native_certs::load_native_certs().certs;
     let folder = std::env::var_os("X509_CERT_DIR").map_or_else(|| PathBuf::from(GRID_AUTHORITIES), PathBuf::from);

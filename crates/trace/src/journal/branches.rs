@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::lock::locked;
 use super::writer::{current, Journal};
 
-/// Maximum number of cached lists: more than the different trees among the files that are read concurrently.
+/// Maximum number of cached lists. Files that are read concurrently have fewer different trees than this.
 const LISTS_MAX: usize = 16;
 const NO_NUMBER: u32 = u32::MAX;
 

@@ -11,7 +11,7 @@ pub type Span = (u64, u64);
 pub(super) const BUFFER_MAX: usize = 32 << 10;
 
 const MAGIC: &[u8; 8] = b"BLJOURN2";
-/// A string: its ID (4), its length (4), and its bytes.
+/// A string: its ID (4 bytes), its length (4 bytes), and its bytes.
 pub(super) const NAMES: u8 = b'N';
 const REQUESTS: u8 = b'R';
 const RANGES: u8 = b'P';

@@ -56,8 +56,8 @@ pub fn queued_since(since: Option<Instant>) -> QueuedSince {
     QueuedSince(before)
 }
 
-/// Returns the time at which requests of this thread were queued, to pass it on to threads that send requests on its
-/// behalf.
+/// Returns the time at which requests of this thread were queued. Pass this time to threads that send requests on
+/// behalf of this thread.
 pub fn queued_at() -> Option<Instant> {
     QUEUED.with(Cell::get)
 }
@@ -163,7 +163,7 @@ impl Drop for Request {
     }
 }
 
-/// Holds a completed request back until the throttle of this thread ends; returns it if the thread is not throttled.
+/// Holds back a completed request while this thread is throttled. Returns the request if the thread is not throttled.
 fn hold(one: Held) -> Option<Held> {
     let kept = HELD.try_with(|held| match held.borrow_mut().as_mut() {
         Some(several) => {

@@ -1,4 +1,4 @@
-"""Prints advice, filled branches, and forecasts compared with measurements, line by line."""
+"""Prints advice, filled branches, and comparisons of forecasts with measurements, line by line."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class _GroupAtWork:
     stop_at: float | None = None
 
     def __post_init__(self) -> None:
-        # The folder of the stop file. If this machine can see the folder, its deletion means that the job has ended.
+        # The folder of the stop file. If this machine can see the folder, the job has ended when the folder is deleted.
         self._job_folder = Path(self.group.settings.stop_file).parent
         self._sees_job = self._job_folder.exists()
 

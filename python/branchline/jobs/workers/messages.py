@@ -112,7 +112,7 @@ WorkerMessage = DrawRequest | SentResult | Held | SentFold | SentNote | SentErro
 
 
 def sent(message: Message) -> SentResult | Held | SentFold | SentNote:
-    """Convert a message that a callable yielded to the form that is sent to the job."""
+    """Return the form in which a message yielded by a callable is sent to the job."""
     if isinstance(message, Finished):
         return SentResult(message.index, Pickled.of(message.value))
     if isinstance(message, Folded):

@@ -166,7 +166,7 @@ class WorkerProcess:
 
 
 def end_processes(processes: Iterable[WorkerProcess]) -> None:
-    """Wait for the processes that are done, and kill all other processes.
+    """Kill the processes that are not done, and wait until all processes have ended.
 
     Only a process that is blocked by an unresponsive file system may remain.
     """

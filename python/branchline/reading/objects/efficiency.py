@@ -310,7 +310,7 @@ def _probability_before(passed: Floats, total: Floats, rate: Floats) -> Floats:
         return ratio
 
     def below(of: Floats) -> Floats:
-        """The probability of a count below ``of``."""
+        """The probability that a count is less than ``of``."""
         is_some = (of > 0) & (of <= total)
         more = special.betainc(np.where(is_some, of, 1), np.where(is_some, total - of + 1, 1), chance)
         return np.where(is_some, 1 - more, np.where(of > 0, 1.0, 0.0))

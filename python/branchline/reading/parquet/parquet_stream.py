@@ -202,7 +202,7 @@ class ParquetStream:
 
     @property
     def _limit_bytes(self) -> float:
-        """Maximum size of a chunk; unlimited if the values are the caller's result."""
+        """Maximum size of a chunk. Unlimited if the caller keeps all values, since small chunks save no memory then."""
         if self._request.keeps_values:
             return math.inf
         return self._request.memory_limit_bytes / self._request.memory_parts / PARQUET_CHUNK_PART

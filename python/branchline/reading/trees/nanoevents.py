@@ -122,7 +122,8 @@ class NanoEventsMaker:
 
 def records_of(shape: Shape, facts: Mapping[str, BranchFacts]) -> dict[str, Group]:
     """Return the branches of objects and containers whose sub-branches can all be read. coffea expects these branches
-    as records of their sub-branches. TClonesArrays are left out: coffea expects their numbers of elements.
+    as records of their sub-branches. TClonesArrays are left out: for the branch of a
+    TClonesArray, coffea expects the number of elements.
     """
     outline = shape.outline
     if outline.nests:

@@ -391,10 +391,10 @@ CLUSTER_OPTION = f"--cluster-bytes '{CLUSTER_BYTES // MB} MB'"
 UNPACKED_AGAIN = 1.5
 #: A file that was split into at least this number of parts counts as large enough to keep all workers busy.
 PARTS_MIN = 3
-#: A file counts as read by a single worker if reading it took a fraction of the busiest worker's time that is in this
+#: A file counts as read by a single worker if the time to read it, divided by the busiest worker's time, is in this
 #: range (minimum, maximum), and if workers were idle for more than IDLE_MIN of the job's time.
 ALL_OF_IT = (0.7, 1.2)
-#: Minimum fraction of idle time for which a file counts as read by a single worker.
+#: A file counts as read by a single worker only if workers were idle for more than this fraction of the job's time.
 IDLE_MIN = 0.1
 
 
@@ -447,8 +447,8 @@ def _unshared_file(job: JobRecord) -> FileRecord | None:
 
 
 def seconds_unpacked_once(job: JobRecord, wanted: Mapping[str, int]) -> float:
-    """Estimate the wall time if each basket were decompressed once, and if all workers shared the file that a single
-    worker read.
+    """Estimate the wall time if each basket were decompressed only once. If a single worker read a file that should
+    have been shared, the estimate assumes that all workers share it evenly.
     """
     rows = job.worker_phases
     if not rows:

@@ -82,7 +82,7 @@ def tight(text: str) -> str:
 
 
 def _traceback(text: str) -> Markup:
-    """Return the end of a long traceback, already escaped so that it is not truncated like a name."""
+    """Return the end of a long traceback as Markup, because `_clean` would truncate a plain string further."""
     return Markup.escape(printable(text[-TRACEBACK_LENGTH_MAX:]))
 
 

@@ -48,7 +48,7 @@ class Part:
 #: Types that JSON can represent unchanged; float is missing because infinite values need a check.
 _PLAIN_TYPES = (int, str, bool, type(None))
 
-#: A function that stores a part and returns the reference to the part for the plain data.
+#: A function that stores a part and returns a reference, which replaces the part in the plain data.
 Store = Callable[[Part], Json]
 
 

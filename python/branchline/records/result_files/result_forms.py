@@ -166,7 +166,7 @@ def _mapping(
     values = list(plain.values())
     if "keys" in form:
         keys = instance_of(made_again(form["keys"], form["key_form"], part, makers), list)
-        # Different keys with the same string, such as 1 and "1", are written as pairs.
+        # If different keys have the same string, such as 1 and "1", the mapping is stored as a list of key-value pairs.
         if len(keys) != len(values):
             values = [value for _, value in instance_of(plain["pairs"], list)]
     items = [made_again(value, _inner(form, place), part, makers) for place, value in enumerate(values)]

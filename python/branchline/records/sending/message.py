@@ -210,9 +210,9 @@ def is_taken(body: bytes) -> bool:
 
 
 def _shorter(record: JobRecord) -> JobRecord | None:
-    """Return a copy of the record with its longest list emptied, or None if all lists below are empty.
+    """Return a copy of the record with its longest list emptied; None if all lists that may be emptied are empty.
 
-    Only lists that grow with the dataset are emptied. The file job.json still contains them.
+    Only lists that grow with the dataset may be emptied. The file job.json still contains them.
     """
     names = ("dataset", "skipped", "missing", "branches", "timeline", "activity", "worker_phases", "workers_lost")
     longest = max(names, key=lambda name: len(getattr(record, name)))

@@ -66,7 +66,7 @@ class Recovery:
     #: The sub-job and the wagon of each trial, by the trial's index.
     _trials: dict[int, tuple[int, str]] = field(default_factory=dict)
     _new: list[int] = field(default_factory=list)
-    #: Index of the first sub-job in which each culprit failed, by wagon.
+    #: For each culprit: the index of the first sub-job in which the wagon failed.
     _found_at: dict[str, int] = field(default_factory=dict)
     # Counts since the last finished sub-job: sub-jobs set aside, and workers lost before they began a sub-job.
     _in_a_row: int = 0

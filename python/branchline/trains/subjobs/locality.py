@@ -193,9 +193,7 @@ class MeasuresTold:
 
     @property
     def ignored(self) -> int:
-        """Number of measures that this version of Branchline does not support: the maximum over all responses of the
-        control room.
-        """
+        """Largest number of measures in a response of the control room that this version does not support."""
         return self._ignored
 
     def with_heard(self, obeyed: Sequence[MeasureRecord]) -> list[MeasureRecord]:

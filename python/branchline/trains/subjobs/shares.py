@@ -68,7 +68,7 @@ class Share:
     # that do not run.
     only_learns: bool = False
     known_branches: tuple[str, ...] = ()
-    # Number of entries per chunk after the first chunk, if it was learned earlier.
+    # Number of entries per chunk after the first chunk; None if no earlier sub-job has learned this number.
     learned_step: int | None = None
     # True if the file may still be split into fewer, larger parts, once branches are learned in this share. Worker and
     # job then compute the same number of parts.

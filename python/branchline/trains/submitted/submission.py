@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 KIND, OUTLINE_KIND = "submission", "train"
 _OUTLINE_MAX_BYTES = 65_536
-#: Maximum number of sub-jobs in an outline. Outlines with more are rejected, because the status looks up each sub-job.
+#: Maximum number of sub-jobs in an outline. Outlines with more are rejected, because a status looks up every sub-job.
 SUBJOBS_COUNT_MAX = 10_000_000
 _JOB_NUMBER = re.compile(r"\w[\w.#:-]*", re.ASCII)
 _JOBS_MAX_BYTES = GIB

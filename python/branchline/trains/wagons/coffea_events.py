@@ -62,8 +62,8 @@ class ProcessorEvents:
     def of(self, columns: ChunkColumns, metadata: Mapping[str, object], schema: object = None) -> ak.Array:
         """Return the events of a chunk; as NanoEvents if a coffea schema is given.
 
-        Each processor gets a new array, because processors assign to their events. The columns in it are read only
-        once, and recorded as used by each processor that uses them.
+        Each processor gets a new array, because processors assign to their events. All arrays of a chunk share their
+        columns: a column is read once, and recorded as used by each processor that uses it.
         """
         if schema is None:
             return self._flat(columns, metadata)

@@ -93,7 +93,7 @@ class OpenCompanions:
         return records
 
     def take_missing(self) -> list[MissingCompanion]:
-        """Return, for each companion, the number of events without an entry, and the names of the first few of them."""
+        """Return, for each incomplete companion, the number of its missing events and the names of the first few."""
         missing, self._missing = list(self._missing.values()), {}
         return missing
 

@@ -165,7 +165,7 @@ class VariedWagon(OfUser):
         return results
 
     def _with_weights(self, events: Events, weights: Mapping[str, ak.Array]) -> Mapping[str, object]:
-        """Return the results by name of the weight, from a shared run if possible."""
+        """Return the results by weight name. Runs the wagon only once for all weights if possible."""
         results = self._together(events, weights) if len(weights) > 1 and shares_runs(self) else None
         if results is None:
             results = {

@@ -107,7 +107,7 @@ def skim(
       Branches with a common prefix are also available as records: ``events.Muon.pt`` is ``events.Muon_pt``.
     - ``select_chunk`` is an alternative to ``where``: a function that gets chunks.
     - ``tree`` is the name of the tree; by default, it is the only tree of the first file that has the branches of the
-      expression. All other trees and objects are kept completely by copying, or left out with ``only_tree``.
+      expression. All other trees and objects are copied completely, or left out with ``only_tree``.
     - ``options`` are passed to `merge`. Sizes of baskets or clusters apply to all trees.
 
     Raises the same errors as `merge`, `ExpressionError` for an invalid expression, and `DatasetError` if several trees

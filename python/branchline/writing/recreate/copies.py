@@ -101,8 +101,8 @@ def opened_directory(source: Input) -> Directory:
 class Differences:
     """Changes to apply to the copy of an object.
 
-    ``title`` is the new title; None keeps the title. ``numbers`` are pairs of the name of a histogram's data member and
-    the new values; the name ``cells`` stands for the bin contents.
+    ``title`` is the new title; None keeps the title. ``numbers`` are pairs of a histogram's data member (name)
+    and its new values; the name ``cells`` stands for the bin contents.
     """
 
     title: str | None = None

@@ -302,7 +302,7 @@ class Naming:
 
 @dataclass(frozen=True)
 class BranchValues:
-    """The values of a branch. ``counter`` is the name of the branch with the list lengths, None without lists."""
+    """The values of a branch. ``counter`` is the branch with the list lengths; None if there are no lists."""
 
     name: str
     layout: ak.contents.Content
@@ -549,7 +549,7 @@ def columns_of_table(table: pyarrow.Table) -> dict[str, ak.contents.Content]:
 def layout_of_array(values: pyarrow.Array, name: str, field: pyarrow.Field | None = None) -> ak.contents.Content:
     """Convert an Arrow array to a layout. ``field`` defines whether the values are nullable (default: nullable).
 
-    Raises OptionError for types without an awkward equivalent, and UnsupportedBranchError for missing lists of records.
+    Raises OptionError for types without an awkward equivalent, and UnsupportedBranchError for null lists of records.
     """
     # Imported lazily, because pyarrow is an optional dependency. It is installed if the user passes an Arrow array.
     import pyarrow as pa

@@ -114,8 +114,9 @@ impl MemoryPlan {
         })
     }
 
-    /// Creates a plan for this much leased memory. `largest` has the stored bytes of the file (if it was read whole) or
-    /// of the largest basket, and the memory for decompressing the largest basket. Returns None if that does not fit.
+    /// Creates a plan for this much leased memory; None if the memory is too small. `largest.scratch` is the memory to
+    /// decompress the largest basket. `largest.stored` is the stored size of the largest basket, or of the file if
+    /// `is_loaded` says that the whole file was read.
     pub(crate) fn within(leased: u64, largest: BasketBytes, is_loaded: bool, values_per_entry: f64) -> Option<Self> {
         let BasketBytes { stored, scratch } = largest;
         let shared = |stored_bytes| ChunkShares::new(leased, stored_bytes, scratch);

@@ -28,7 +28,7 @@ pub(crate) struct Checkpoints<'a> {
     header: JournalHeader,
     /// The process ID that is part of the outputs' temporary names.
     pub(crate) number: u32,
-    /// Number of outputs that a killed merge left.
+    /// Number of outputs that a killed merge left behind.
     pub(crate) outputs_count: usize,
     /// The recorded inputs of a killed merge that the resumed merge has not reached yet.
     inputs_before: VecDeque<InputRecord>,

@@ -16,7 +16,7 @@ pub(crate) struct Volumes<'a> {
     request: &'a MergeRequest,
     /// The process ID that is part of the outputs' temporary names.
     number: u32,
-    /// Number of outputs that a killed merge left.
+    /// Number of outputs that a killed merge left behind.
     outputs_before: usize,
     /// Streamer infos that are added to each output, in addition to those of its inputs.
     infos: InfoLists,

@@ -11,9 +11,9 @@ use super::machine::{Machine, UnsureArrays, COUNT_BYTES};
 const MIXED_MAX: usize = 4;
 
 impl Machine<'_> {
-    /// Whether the collections up to `end` contain enumerations that ROOT stores as int although their own size
-    /// differs. ROOT does so in std::vector and std::set, but not in std::list and nested containers. This function
-    /// checks whether the sizes match ints, because no other information is available.
+    /// Whether the collections up to `end` contain enumerations that ROOT stores as 4-byte ints although their type has
+    /// another size. ROOT does so in std::vector and std::set, but not in std::list and nested containers. The file
+    /// does not tell which, so this function checks whether the number of bytes is right for ints.
     pub(super) fn are_ints(&self, collection: &Collection, end: Option<usize>) -> bool {
         let [Step::Undescribed { numbers: Some(one), .. }] = &*collection.steps else { return false };
         let size = end.and_then(|end| end.checked_sub(self.cursor.position()));
@@ -48,7 +48,8 @@ impl Machine<'_> {
         self.convert(&Convert { stored: Number::I32.into(), count, slot: one.slot, number: one.scalar.number() }, base)
     }
 
-    /// Whether to assume that the array read by this step is not stored. Records the name of its enumeration.
+    /// Whether to assume that the file omits the array that this step would read. Also records the name of the array's
+    /// enumeration.
     pub(super) fn leaves_out(&mut self, step: &Step) -> bool {
         let Some(name) = step.unsure_array() else { return false };
         let names = &mut self.unsure_array_names;

@@ -103,7 +103,7 @@ impl Recording<'_> {
         Some(start..self.end_of(start))
     }
 
-    /// Index after the last token of the object or version header that begins at token `start`.
+    /// Index after the last token of the object, or of the version header, that begins at token `start`.
     fn end_of(&self, start: usize) -> usize {
         let mut depth = 0;
         for (index, token) in self.tokens.iter().enumerate().skip(start) {

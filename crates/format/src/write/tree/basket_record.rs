@@ -1,5 +1,5 @@
-//! The record of a new basket: key, basket header, entries and entry offsets, compressed. Uncompressed entries are not
-//! copied: the key is written into space that was reserved before the entries.
+//! The record of a new basket: key, basket header, and the entries with their offsets, usually compressed. Without
+//! compression, the entries are not copied: the key is written into space that was reserved before the entries.
 
 use crate::compress::Setting;
 use crate::error::{FormatError, Result};

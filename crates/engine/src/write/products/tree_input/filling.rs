@@ -111,7 +111,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Returns the index of the tree's branch with the element counts for a branch of the union.
+    /// Finds the branch with the element counts of a branch of the union. Returns the branch's index in this tree.
     fn counter(&self, union: &TreeUnion, one: &UnionBranch) -> Option<usize> {
         let of_leaves = one.branch.leaves.iter().find_map(|leaf| leaf.count_branch);
         let counter = of_leaves.or_else(|| one.branch.element.as_ref().and_then(|element| element.count));

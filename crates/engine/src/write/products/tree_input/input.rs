@@ -192,7 +192,8 @@ impl TreeInput {
             (self.plain, self.key_size) = (union.plain.clone(), union.key_size);
         } else if self.is_alike {
             let plain = std::mem::take(&mut self.plain);
-            // The record matched the record of another tree, so the tree has no missing entries.
+            // Missing entries need not be filled: the record was only compared if no branch of the tree lacks entries,
+            // or if branches that lack entries stay unchanged.
             *self = Self::new(source, plain, branches, &KnownTrees::new(UnevenBranches::Unchanged))?;
         }
         Ok(())
