@@ -32,8 +32,8 @@ pub struct WantedRange {
 }
 
 impl WantedRange {
-    /// Moves the buffer out of `read`. After a timeout, the library may still hold this buffer, but it must not hold
-    /// anything that is borrowed from the caller.
+    /// Moves the buffer out of `read`, because the library may still hold the buffer after a timeout. By then, a buffer
+    /// borrowed from the caller might no longer exist.
     fn of(read: &mut RangeRead) -> Result<Self> {
         let range = read.range;
         let mut read = std::mem::replace(read, RangeRead::new(range));

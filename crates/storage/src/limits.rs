@@ -126,8 +126,8 @@ pub(crate) const PART_LINES_MAX: usize = 32;
 /// Maximum size of a file that is downloaded when it is opened, if its server does not support ranges. The download
 /// takes 0.1 s at 10 MB/s. A larger file is not downloaded yet, because it may be opened only for its size.
 pub(crate) const WHOLE_FILE_AT_ONCE_BYTES: u64 = MIB;
-/// Number of bytes that are received and written to a local disk at a time when a whole file is downloaded from a
-/// server without support for ranges. Large enough to make calls cheap per byte.
+/// Size of the pieces in which a whole file is received from a server without support for ranges, and written to a
+/// local disk. Large enough to make calls cheap per byte.
 pub(crate) const WHOLE_FILE_PIECE_BYTES: usize = 256 * 1024;
 /// Divisor that limits the disk space for a whole file of unknown size to 1/`UNKNOWN_SIZE_ROOM_DIVISOR` of the free
 /// space, since the download might never end.
@@ -252,8 +252,8 @@ pub(crate) const CACHE_SEGMENT_BYTES: u64 = 16 * MIB;
 pub(crate) const CACHE_RECORD_BYTES_MAX: u64 = 4 * GIB;
 /// Disk space that a cache segment takes in addition to its bytes: its name and the unused part of its last page.
 pub(crate) const CACHE_FILE_BYTES: u64 = 4096;
-/// The size of a cache is measured again after every write of 1/`CACHE_LOOKS` of the size limit, because other
-/// processes write to the same cache.
+/// The size of a cache is measured again each time that 1/`CACHE_LOOKS` of the size limit has been written, because
+/// other processes write to the same cache.
 pub(crate) const CACHE_LOOKS: u64 = 16;
 /// Minimum time between updates of the timestamp of a cache segment's last use.
 pub(crate) const CACHE_TOUCH_PAUSE: Duration = Duration::from_secs(10);
@@ -261,8 +261,8 @@ pub(crate) const CACHE_TOUCH_PAUSE: Duration = Duration::from_secs(10);
 /// Number of bytes per request when a file is copied to a local disk; large enough to make requests cheap per byte.
 pub const STAGE_RANGE_BYTES: u64 = 4 * MIB;
 /// Number of bytes per write when a file is copied to a local disk. On a virtual machine, writes of 4 MiB took up to
-/// ten times as much CPU time for the same bytes, spent while the kernel copied the bytes: the page cache allocates
-/// pieces up to the size of a write, and large pieces seem to need memory that the host must provide first.
+/// ten times as much CPU time for the same bytes, all of it in the kernel. The page cache allocates memory in pieces up
+/// to the size of a write, and the host of a virtual machine seems to provide large pieces slowly.
 pub(crate) const STAGE_WRITE_BYTES: usize = 256 * 1024;
 /// Maximum number of threads that copy a file to a local disk, with one request each: some wait for the network while
 /// others write. Together they have 32 MiB in flight, which fills 1 Gbit/s at a round trip of 250 ms.

@@ -129,7 +129,7 @@ fn new_signer(source: &Source, region: &str) -> Signer<Credential> {
                 AssumeRoleWithWebIdentityCredentialProvider::with_config(role.clone(), PathBuf::from(token_file))
                     .with_role_session_name(session.clone());
             let provider = match endpoint {
-                // A service other than Amazon's may have a region that does not exist at Amazon.
+                // Use a region that exists at Amazon: the configured region of another service may not exist there.
                 Some(_) => provider.with_region("us-east-1".to_owned()),
                 None => provider.with_region(region.to_owned()).with_regional_sts_endpoint(),
             };
