@@ -121,7 +121,7 @@ class Claim:
                 _remove_folder(self.out / JOBS)
             for left in self.out.glob(f"{_REMOVED}*"):
                 shutil.rmtree(left, ignore_errors=True)
-            # A complete record lists job.json too. If job.json still exists, the record was incomplete.
+            # A complete record lists job.json, which was then removed above. If it still exists, the run died early.
             if (self.out / JOB).exists():
                 self._clear_all()
 

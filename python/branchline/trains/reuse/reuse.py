@@ -270,7 +270,7 @@ class Reuse:
             self._write([*rows, LedgerRow(about, SHARES_NAME, label, pickle.dumps(folded.shares))], [])
 
     def _about_neighbours(self, indices: range, first: Share) -> bytes | None:
-        """Return the key of the row with the KeptShare of each neighbouring sub-job whose sums are stored together."""
+        """Return the key of the row that has a KeptShare for each of several neighbouring sub-jobs."""
         key = self.key_of(indices.start, first)
         return None if key is None else other_key("neighbours", len(indices), key)
 

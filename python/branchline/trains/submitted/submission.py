@@ -177,8 +177,8 @@ class Submission(TrainOutline):
         """Return the plan with wagons that contain no user objects. From now on, this process imports modules as they
         were at the submission.
 
-        Only worker processes unpickle wagons, because a wagon may kill the process that unpickles it, which must not be
-        the task.
+        Only worker processes unpickle wagons. A wagon may kill the process that unpickles it, and the task's own
+        process must survive.
         """
         self.sources.install()
         return replace(self.plan, loaded=LoadedWagons(self.wagons.bare, ()))

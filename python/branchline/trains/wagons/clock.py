@@ -13,8 +13,8 @@ from branchline.records.sensors.this_process import core_wait_s
 PHASES = (
     "start", "plan", "warmup", "wait", "decompress", "decode", "wagons", "merge", "write", "idle", "lost", "other",
 )  # fmt: skip
-# The only phase for which CPU time and waits for a core are also measured: reading one of these takes fifty times as
-# long as time.monotonic().
+# The only phase for which CPU time and waits for a core are also measured: reading one of these
+# values takes fifty times as long as calling time.monotonic().
 CPU_PHASE = "wagons"
 
 

@@ -106,7 +106,7 @@ class Coupling:
         self._forked = ForkedChildren([one.name for one in wagons])
         #: Names of the branches that each wagon has used, by wagon.
         self.touched: dict[str, set[str]] = {}
-        # Largest number of bytes per event that any chunk used for learning has read from companions.
+        # Bytes per event read from companions: the maximum over all chunks used for learning.
         self.companion_bytes_per_event = 0.0
 
     def begin(self, stopped: frozenset[str], index: int = 0, *, counts_only: bool = False) -> dict[str, WagonShare]:

@@ -32,8 +32,8 @@ class Leases:
     """The leases held by one process. A thread renews the leases until they are released."""
 
     def __init__(self, holder: Holder, clock: Path) -> None:
-        """Create an empty set of leases. ``clock`` is a file that only this process writes, on the same file system. A
-        lease is stale if it is much older than this file, after this file was touched.
+        """Create an empty set of leases. ``clock`` is a file that only this process writes, on the same file system. It
+        is touched to get the current time: a lease is stale if its file is much older.
         """
         self._holder = holder
         self._content = json.dumps(asdict(holder)).encode()
