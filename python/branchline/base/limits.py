@@ -173,7 +173,7 @@ COMPILED_CODE_KEPT_S = 7 * 86_400.0
 # takes about twice its uncompressed size.
 CHUNK_MEMORY_DIVISOR = 16
 # For Parquet: additional divisor of a chunk's memory, since pages are decoded twice; bytes per read; minimum and
-# maximum number of entries per batch of dictionary-encoded strings, where all entries may refer to the same long string.
+# maximum number of entries per batch of dictionary-encoded strings, which may all refer to the same long string.
 PARQUET_CHUNK_PART, PARQUET_PIECE_BYTES, PARQUET_TEXTS_MIN, PARQUET_TEXTS_MAX = 4, MIB, 1024, 65_536
 # Interval at which a worker reports progress and the terminal is redrawn. Shorter intervals would cost CPU time.
 PROGRESS_INTERVAL_S = 0.2
@@ -237,8 +237,7 @@ POOL_LOOK_INTERVAL_S = 0.25
 AGENT_LOOK_INTERVAL_S = 0.25  # Interval at which an agent checks its process.
 # Idle time after which a worker process is stopped. A job stops its own processes earlier if it can.
 AGENT_IDLE_S = 30.0
-# Maximum number of runs whose requests to stop are kept by an agent process. Only the oldest requests are forgotten,
-# because a worker serves fewer runs concurrently.
+# Maximum number of runs whose stop requests an agent process remembers. A worker serves fewer runs concurrently.
 AGENT_RUNS_MAX = 1000
 # Idle time after which a fork server exits. The fork server of workers uses about 90 MB.
 FORK_SERVER_IDLE_S = 900.0

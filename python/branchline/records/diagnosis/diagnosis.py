@@ -42,9 +42,9 @@ UNWANTED_SHARE = 0.2
 #: A single file is reported as the cause of idle workers if it took at least this fraction of the busiest worker's
 #: time.
 LONG_FILE_SHARE = 0.25
-#: Minimum seconds of work on the data, apart from starting and writing results, for which the phases are meaningful.
+#: The phases are meaningful only if the job, without starting and writing results, takes at least this many seconds.
 MEANINGFUL_DATA_S = 0.5
-#: If starting and writing results take at least this many seconds, a job is diagnosed even if that is most of its time.
+#: A job that spends most of its time on starting and writing results is diagnosed if these take this many seconds.
 LONG_FIXED_S = 5.0
 #: If the longest step takes less than LEADING_SHARE of the time, and the second-longest step takes more than
 #: CLOSE_TO_LEADING of the longest one's time, the three longest steps are reported together.
@@ -85,8 +85,8 @@ def diagnosis(job: JobRecord) -> str:
             sentence += f": {first.detail}"
     idle = next(cause for cause in found if cause.phase == IDLE)
     if idle not in found[:1] and idle.detail and tenths.get(IDLE, 0) >= IDLE_TENTHS:
-        # Workers that wait for one slow worker are idle for less time than it works, so idling is never the longest
-        # phase.
+        # Workers that wait for one slow worker are idle for less time than the slow worker works, so idling is never
+        # the longest phase.
         more = "" if idle in named else f"{share[IDLE]} more went into {idle.clause}: "
         sentence += f"; {more}{idle.detail}"
     return f"{sentence}."

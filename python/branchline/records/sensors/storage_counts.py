@@ -37,7 +37,7 @@ def joined_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
 def distinct_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
     """Return the last record for each combination of site, storage element and settings.
 
-    ``joined_links`` returns the same result for these records as for all records.
+    The other records can be dropped: ``joined_links`` returns the same result without them.
     """
     last: dict[tuple[str, str, tuple[int, ...]], LinkRecord] = {}
     for link in links:
