@@ -225,8 +225,8 @@ class Changing:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param("type", "column 'px' is float32, before it was float64", marks=pytest.mark.long),
-        ("type late", "column 'px' is float32, before it was float64"),
+        pytest.param("type", "column 'px' is float32, in earlier rows float64", marks=pytest.mark.long),
+        ("type late", "column 'px' is float32, in earlier rows float64"),
         pytest.param("missing late", "it lacks column 'run'", marks=pytest.mark.long),
         ("more late", "it has a column 'more', which earlier rows lack"),
     ],

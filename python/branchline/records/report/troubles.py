@@ -16,7 +16,7 @@ _FAILURES = (
 _CURES = (
     ("retries", "request was repeated", "requests were repeated"),
     ("waits", "wait was requested by the server", "waits were requested by the server"),
-    ("replicas_left", "file was continued from another replica", "files were continued from another replica"),
+    ("replicas_left", "file switched to another replica", "files switched to another replica"),
     ("replicas_refused", "replica was not used because it differs", "replicas were not used because they differ"),
 )
 

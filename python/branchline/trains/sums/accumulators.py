@@ -274,7 +274,7 @@ class _OfTuples:
 
     def prepared(self, output: tuple[object, ...]) -> Commit:
         if len(self._totals) != len(output):
-            raise CannotAddError(f"tuples of {len(self._totals)} and of {len(output)} elements do not add")
+            raise CannotAddError(f"tuples of {len(self._totals)} and of {len(output)} elements cannot be added")
         commits = []
         for index, value in enumerate(output):
             try:
@@ -352,7 +352,7 @@ def _sum(first: Any, second: Any) -> object:
         raise CannotAddError(f"strings cannot be added unless they are equal: {first!r} and {second!r}")
     are_arrays = isinstance(first, np.ndarray) or isinstance(second, np.ndarray)
     if are_arrays and np.shape(first) != np.shape(second):
-        raise CannotAddError(f"arrays of shapes {np.shape(first)} and {np.shape(second)} do not add")
+        raise CannotAddError(f"arrays of shapes {np.shape(first)} and {np.shape(second)} cannot be added")
     if not are_arrays and isinstance(first, Number) != isinstance(second, Number):
         raise _unlike(first, second)
     return _add_by_operator(first, second)
@@ -410,8 +410,8 @@ def _add_by_operator(first: Any, second: Any) -> object:
 
 def _unlike(first: object, second: object) -> CannotAddError:
     if type(first) is type(second):
-        return CannotAddError(f"objects of {_kind(first)} do not know how to add (give the class an __add__)")
-    return CannotAddError(f"{_kind(first)} and {_kind(second)} do not add")
+        return CannotAddError(f"objects of {_kind(first)} cannot be added (define __add__ in the class)")
+    return CannotAddError(f"{_kind(first)} and {_kind(second)} cannot be added")
 
 
 def _kind(thing: object) -> str:

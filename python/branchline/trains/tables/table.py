@@ -267,7 +267,7 @@ class TableForm:
         for what in ("format", "tree", "codec"):
             mine, theirs = getattr(self, what), getattr(before, what)
             if mine != theirs:
-                return f"its {what} is {mine!r}, before it was {theirs!r}"
+                return f"its {what} is {mine!r}, in earlier rows {theirs!r}"
         own, others = dict(self.columns), dict(before.columns)
         for name in others:
             if name not in own:
@@ -276,9 +276,9 @@ class TableForm:
             if name not in others:
                 return f"it has a column {name!r}, which earlier rows lack"
             if with_types and kind != others[name]:
-                return f"column {name!r} is {kind}, before it was {others[name]}"
+                return f"column {name!r} is {kind}, in earlier rows {others[name]}"
         if list(own) != list(others):
-            return f"its columns are in another order ({', '.join(own)}; before {', '.join(others)})"
+            return f"its columns are in another order ({', '.join(own)}; in earlier rows {', '.join(others)})"
         return ""
 
 

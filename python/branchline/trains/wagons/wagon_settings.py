@@ -88,7 +88,7 @@ def settings_of_file(path: str) -> Settings:
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise MissingFileError("no such file of parameters", path=path) from None
+        raise MissingFileError("no such parameter file", path=path) from None
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError(f"this file of parameters cannot be read as TOML: {error}", path=path) from None
     return settings_of(content)

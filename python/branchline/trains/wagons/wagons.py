@@ -205,7 +205,7 @@ def load_wagon(path: str, name: str) -> tuple[Wagon, list[Wagon]]:
 def _module_of(path: str) -> tuple[ModuleType, ModuleFile]:
     file = Path(path)
     if not file.is_file():
-        raise WagonError("no such file of wagons", path=path)
+        raise WagonError("no such wagon file", path=path)
     folder = str(file.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -23,7 +23,7 @@ def test_what_several_workers_met_is_added_and_told_with_what_was_done() -> None
     job = {"troubles": [asdict(trouble) for trouble in added_troubles([one, third, other, fourth])]}
     assert trouble_sentences(job) == [
         "At root://a:1094 1 request was not answered in time and 2 connections were refused or lost; 1 request was"
-        " repeated and 3 files were continued from another replica; 60.5 s lost by waiting.",
+        " repeated and 3 files switched to another replica; 60.5 s lost by waiting.",
         "At https://b 1 answer was wrong; 1 replica was not used because it differs.",
         "At https://c nothing failed; 2 waits were requested by the server; 12.0 s lost by waiting.",
     ]

@@ -99,7 +99,7 @@ def test_nothing_that_somebody_holds_is_changed() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        ({"a": {"b": 1}}, {"a": {"b": [1]}}, r"at \['a'\]\['b'\]: int and list do not add"),
+        ({"a": {"b": 1}}, {"a": {"b": [1]}}, r"at \['a'\]\['b'\]: int and list cannot be added"),
         ((1, "x"), (1, "y"), r"at \[1\]: strings cannot be added unless they are equal"),
         ((1,), (1, 2), "tuples of 1 and of 2"),
         (np.ones(3), np.ones(1), r"shapes \(3,\) and \(1,\)"),
@@ -108,7 +108,7 @@ def test_nothing_that_somebody_holds_is_changed() -> None:
         (1, "a", "strings"),
         ([1], {1}, "list"),
         (filled([]), hist.Hist.new.Reg(3, 0, 1).Weight(), r"hist\..*raised"),
-        (pd.DataFrame({"a": [1]}), 3, "do not add"),
+        (pd.DataFrame({"a": [1]}), 3, "cannot be added"),
     ],
 )
 def test_what_does_not_add_says_where_and_why(first: Any, second: Any, message: str) -> None:

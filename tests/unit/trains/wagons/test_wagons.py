@@ -114,7 +114,7 @@ wagons = [C(), B]
 def test_a_file_that_gives_no_wagon_says_why(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(WagonError, match=message):
         load(tmp_path, text)
-    with pytest.raises(WagonError, match=r"nowhere\.py: no such file of wagons"):
+    with pytest.raises(WagonError, match=r"nowhere\.py: no such wagon file"):
         load_wagons(str(tmp_path / "nowhere.py"))
 
 
