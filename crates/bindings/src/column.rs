@@ -17,7 +17,7 @@ const BYTES: &str = "u1";
 /// Maximum nesting depth of columns from Python. Columns read from files are always shallower.
 const DEPTH_MAX: usize = 64;
 
-/// The values of a branch in NumPy arrays. Each content is a nested column.
+/// The values of a branch in NumPy arrays. `content` and `contents` are nested columns.
 #[pyclass(frozen, module = "branchline._core")]
 pub enum Column {
     /// Numbers in native byte order. `dtype` is NumPy's name of the type, or "unknown" if there are no values.

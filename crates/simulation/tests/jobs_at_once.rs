@@ -245,7 +245,7 @@ fn narrow_cards_and_a_link_that_is_nearly_full_give_the_times_of_filling_from_no
     }
 }
 
-/// A thousand jobs with 31 blocks each on several disks, on nodes with 16 cores that share one link.
+/// A thousand jobs with 31 blocks each on several disks, on nodes with 16 cores. All nodes share one link.
 fn a_thousand(card: f64, link: f64, disks: usize, disk: f64) -> Simulation {
     let mut chance = Chance(1);
     let mut way = platform(disk, link, 0.01, 63, 16);

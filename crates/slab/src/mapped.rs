@@ -155,8 +155,8 @@ mod tests {
     const SMALL: usize = 1000;
     const LARGE: usize = 3 * MAPPED_BYTES_MIN + 5;
 
-    /// Serializes tests, because they share `KeptMappings`: while one thread holds its lock, other threads neither keep
-    /// nor reuse mappings.
+    /// Serializes tests, because they share `KeptMappings`: while one thread holds the lock of `KeptMappings`, other
+    /// threads neither keep nor reuse mappings.
     fn alone() -> MutexGuard<'static, ()> {
         static RUNNING: Mutex<()> = Mutex::new(());
         RUNNING.lock().unwrap_or_else(PoisonError::into_inner)

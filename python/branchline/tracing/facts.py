@@ -1,5 +1,5 @@
-"""The summary of a trace: totals, sentences on the main facts, and one table each for kinds of pieces, files, branches,
-events, request sizes and activities.
+"""The summary of a trace: totals, sentences on the main facts, and tables of the kinds of pieces, the files, the
+branches, the events, the request sizes and the activities.
 """
 
 from __future__ import annotations

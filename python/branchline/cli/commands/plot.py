@@ -37,7 +37,7 @@ def plot(
         Option("--no-overflow", help="Leave out entries outside the axis, instead of adding them to the outer bins."),
     ] = False,
 ) -> int:
-    """Plot histograms of several samples: simulation stacked and scaled, data as points, ratio, variations as a band.
+    """Plot histograms of samples: scaled and stacked simulation, data as points, their ratio, a band of variations.
 
     Examples:
         Plot all histograms of a run over samples:

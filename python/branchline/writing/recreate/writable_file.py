@@ -545,7 +545,9 @@ class WritableFile(WritableDirectory):
             reason = error.what
         if source.is_needed:
             raise UnsupportedBranchError(
-                f"{name} cannot be copied: {reason}", path=self._name, hint="keep its file until the output is closed"
+                f"{name} cannot be copied: {reason}",
+                path=self._name,
+                hint="do not change or remove the object's file before the output is closed",
             )
         warn(f"{name} is written as a new histogram from its bins alone: {reason}", BranchlineWarning)
         return False

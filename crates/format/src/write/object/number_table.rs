@@ -151,7 +151,7 @@ mod tests {
             |table| table.get_mut((0, "fNpoints")).unwrap().set(4.0),
             |table| table.insert((1, "fNbins"), Numbers::Whole(Number::I32, smallvec![5, 5])),
             |table| table.insert((1, "fXmin"), Numbers::F64(smallvec![1.0])),
-            // With two members of the same name, the positions of both must be written.
+            // The table has no position for a name that two members share.
             |table| table.insert_read((1, "fNbins"), Numbers::Whole(Number::I32, smallvec![5]), None),
         ];
         for change in changes {
