@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from tests.branchline_command import TEST_VARIABLES
+
 #: Timeout for closing a worker. Dask waits four fifths of this time for the worker to exit, then kills it, and waits
 #: one fifth for the killed process.
 END_S = 25.0
@@ -45,8 +47,8 @@ def local_cluster(workers: int, **settings: Any) -> Iterator[Any]:
 
 def _restore_environment(before: Mapping[str, str]) -> None:
     """Remove the variables that Dask sets for its workers and does not remove. With a changed environment, later tests
-    could not fork their commands and workers (`tests.branchline_command`).
+    could not fork their commands and workers (`tests.branchline_command`). pytest's variables belong to the current test.
     """
-    for name in os.environ.keys() - before.keys():
+    for name in os.environ.keys() - before.keys() - set(TEST_VARIABLES):
         del os.environ[name]
-    os.environ.update(before)
+    os.environ.update({name: value for name, value in before.items() if name not in TEST_VARIABLES})
