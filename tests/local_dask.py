@@ -47,7 +47,7 @@ def local_cluster(workers: int, **settings: Any) -> Iterator[Any]:
 
 def _restore_environment(before: Mapping[str, str]) -> None:
     """Remove the variables that Dask sets for its workers and does not remove. With a changed environment, later tests
-    could not fork their commands and workers (`tests.branchline_command`). pytest's variables belong to the current test.
+    could not fork their commands and workers (`tests.branchline_command`). Variables of the test are kept.
     """
     for name in os.environ.keys() - before.keys() - set(TEST_VARIABLES):
         del os.environ[name]

@@ -104,7 +104,7 @@ def test_nothing_that_somebody_holds_is_changed() -> None:
         ((1,), (1, 2), "tuples of 1 and of 2"),
         (np.ones(3), np.ones(1), r"shapes \(3,\) and \(1,\)"),
         (np.ones(3), 1.0, "shapes"),
-        (object(), object(), "give the class an __add__"),
+        (object(), object(), "define __add__ in the class"),
         (1, "a", "strings"),
         ([1], {1}, "list"),
         (filled([]), hist.Hist.new.Reg(3, 0, 1).Weight(), r"hist\..*raised"),
