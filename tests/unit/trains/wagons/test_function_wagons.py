@@ -187,5 +187,5 @@ def test_what_is_no_wagon_is_refused(wagons_file: str) -> None:
         load_wagons(f"{wagons_file}:momentun")
     with pytest.raises(WagonError, match="a lambda has no name"):
         wagons_of(lambda events: len(events))
-    with pytest.raises(WagonError, match="no such file"):
+    with pytest.raises(WagonError, match="no such wagon file"):
         load_wagons(f"{wagons_file}.txt:momentum")
