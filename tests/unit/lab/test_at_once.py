@@ -209,6 +209,13 @@ def test_a_group_of_a_killed_study_is_removed_by_the_next(tmp_path: Path) -> Non
         assert not left.exists()
 
 
+@linux
+def test_processes_that_cannot_be_moved_run_without_a_group() -> None:
+    with equal_share([-1]) as is_possible:
+        assert not is_possible
+    assert not list(Path("/sys/fs/cgroup").glob(f"*/branchline-study-{os.getpid()}-*"))
+
+
 def groups_in(text: str) -> set[str]:
     """The control groups in /proc/PID/cgroup."""
     return {line.split(":", 2)[2] for line in text.splitlines()}

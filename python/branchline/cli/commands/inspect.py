@@ -13,7 +13,7 @@ from branchline.cli.options import Trace, requests_recorded
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_error, print_json, print_out
 from branchline.cli.tables.lines import print_advice
-from branchline.errors import BranchlineError, OptionError
+from branchline.errors import BranchlineError, InternalError, OptionError
 
 if TYPE_CHECKING:
     from branchline.reading.datasets.data_file import DataFile
@@ -77,7 +77,7 @@ def _inspect_dataset(files: tuple[DataFile, ...], *, as_json: bool) -> int:
         print_json({**dataset.as_json(), "advice": to_plain(advice)})
     else:
         print_dataset(dataset)
-        print_advice(advice)
+        _print_known(advice)
     if not dataset.bad:
         return EXIT_OK
     return EXIT_INCOMPLETE if dataset.files else EXIT_ERROR
@@ -100,7 +100,7 @@ def _inspect_file(
         print_json({**layout.as_json(), "advice": to_plain(advice)})
         return
     print_file(layout, console())
-    print_advice(advice)
+    _print_known(advice)
     if picture is not None:
         print_out(f"picture written to {picture}")
 
@@ -109,18 +109,27 @@ def _location(file: DataFile) -> str:
     return file.opens if file.tree is None else f"{file.opens}:{file.tree}"
 
 
-def _advice(files: list[str], branches: tuple[str, ...] | None) -> list[Advice]:
-    """Return the advice of `branchline advise`. If a sample of the files cannot be read, print the error."""
+def _advice(files: list[str], branches: tuple[str, ...] | None) -> list[Advice] | None:
+    """Return the advice of `branchline advise`. If a sample of the files cannot be read, print the error and return
+    None.
+    """
     from branchline.lab.advice.advise import advice_of, advise
     from branchline.lab.forecast.subject import subject_of
 
     if not files:
-        return []
+        return None
     try:
         return advice_of(advise(subject_of(files, branches)))
+    except InternalError:
+        raise
     except BranchlineError as error:
         print_error(f"branchline: no advice, because a sample cannot be read: {error}")
-        return []
+        return None
+
+
+def _print_known(advice: list[Advice] | None) -> None:
+    if advice is not None:
+        print_advice(advice)
 
 
 def locate(

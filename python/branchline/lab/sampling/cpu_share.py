@@ -31,19 +31,26 @@ def equal_share(processes: Sequence[int]) -> Iterator[bool]:
     """Run processes and their later child processes with the weight of one process per processor. They must have ended
     when the ``with`` block ends.
 
-    Yields False if this user may not create control groups, or if the system has none.
+    Yields False if this user may not create control groups or move processes into them, or if the system has none.
     """
     group = _made()
-    if group is None:
-        yield False
-        return
     try:
-        for one in processes:
-            with suppress(ProcessLookupError):
-                (group / "cgroup.procs").write_text(str(one), encoding="ascii")
-        yield True
+        yield group is not None and _moved(processes, group)
     finally:
-        _remove(group)
+        if group is not None:
+            _remove(group)
+
+
+def _moved(processes: Sequence[int], group: Path) -> bool:
+    """Move processes into a group, except those that have ended. Without permission, move none and return False."""
+    for one in processes:
+        try:
+            (group / "cgroup.procs").write_text(str(one), encoding="ascii")
+        except ProcessLookupError:
+            continue
+        except OSError:
+            return False
+    return True
 
 
 def _made() -> Path | None:

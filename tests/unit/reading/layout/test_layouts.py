@@ -97,6 +97,21 @@ def test_advice_of_inspect_is_that_of_advise(tmp_path: Path) -> None:
     assert "codec" in [proposal.id for proposal in proposals(subject_of([f"{path}:events"]))]
 
 
+def test_inspect_of_damaged_baskets_says_that_there_is_no_advice(tmp_path: Path) -> None:
+    path = Path(write(tmp_path / "f.root", [50_000] * 4))
+    content = bytearray(path.read_bytes())
+    # In the middle are baskets; the metadata are at both ends.
+    first, last = len(content) * 2 // 5, len(content) * 3 // 5
+    content[first:last] = bytes(last - first)
+    path.write_bytes(content)
+    shown = run_command(["inspect", f"{path}:events"])
+    assert shown.exit_code == 0, shown.output
+    assert "reading all branches, entry by entry" in shown.stdout
+    assert "No known change" not in shown.stdout
+    assert "no advice, because a sample cannot be read" in shown.stderr
+    assert json.loads(run_command(["inspect", f"{path}:events", "--json"]).stdout)["advice"] is None
+
+
 def test_branches_of_one_basket_each_are_not_rewritten_for_larger_baskets(tmp_path: Path) -> None:
     # A forecast would find a gain, but there is nothing to join.
     one = write(tmp_path / "one.root", [200])
