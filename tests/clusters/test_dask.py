@@ -167,6 +167,7 @@ def test_a_worker_with_another_package_gets_no_sub_jobs_and_others_do(train: Tra
     assert record.reuse_notes == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("folder", "version"), long_but([("2", "2"), ("none", "missing")], [("none", "missing")]))
 def test_a_train_whose_workers_all_have_another_package_ends_with_both_versions(
     train: Train, folder: str, version: str

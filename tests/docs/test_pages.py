@@ -24,7 +24,13 @@ RUN = [page for page in PAGES if any(one.kind in ("python", "shell") for one in 
 #: These take longest, and most of what they do is on other pages, too.
 LONG = [
     REPOSITORY / "docs" / name
-    for name in ("guides/site-admin.md", "guides/data-manager.md", "guides/advice.md", "moving/from-root.md")
+    for name in (
+        "guides/site-admin.md",
+        "guides/data-manager.md",
+        "guides/advice.md",
+        "guides/cookbook.md",
+        "moving/from-root.md",
+    )
 ]
 
 

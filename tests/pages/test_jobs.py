@@ -230,6 +230,7 @@ def test_on_paper_there_is_what_was_read_and_no_form(viewer: Open, picture: Keep
     picture(page, "jobs-print")
 
 
+@pytest.mark.long
 def test_names_of_jobs_are_only_texts(viewer: Open, server: Server) -> None:
     nasty = "<img src=x onerror=document.title='taken'><script>document.title='taken'</script>'; DROP TABLE jobs; --"
     who = replace(identity(nasty, "mallory"), command=nasty, started=now().isoformat(), site=nasty)

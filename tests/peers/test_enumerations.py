@@ -10,6 +10,8 @@ import pytest
 
 import branchline
 
+# Compiling the dictionary takes half a minute.
+pytestmark = pytest.mark.long
 # The underlying type, and a number that does not fit into the next smaller type.
 TYPES = {
     "i8": ("signed char", -5),

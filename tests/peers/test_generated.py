@@ -18,16 +18,15 @@ from tests.sampled import long_but
 SEED = 50
 #: For each format, the number of cases, and the minimum number of equal objects.
 CASES = {
-    ("TTree", 3): 25,
     ("TTree", 16): 150,
-    ("RNTuple", 3): 9,
     ("RNTuple", 16): 60,
     ("written", 20): 60,
     ("written", 200): 600,
     ("cycles", 4): 60,
     ("cycles", 40): 600,
 }
-KEPT = [("TTree", 3), ("written", 20), ("cycles", 4)]
+#: Random TTrees and RNTuples need a dictionary, which takes ROOT most of a minute to compile.
+KEPT = [("written", 20), ("cycles", 4)]
 
 
 @pytest.mark.peer

@@ -11,14 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 import uproot
 from tests.peers.ntuple_files import Written, by_root, plain, wanted_order, write
-from tests.sampled import long_but
 
 import branchline
 from branchline.writing.merging.convert import convert
 from branchline.writing.merging.skim import skim, slim
 
+# Compiling the dictionary of all fields takes half a minute.
+pytestmark = pytest.mark.long
 SEED = 20240
-FILES = (2, 6)
+FILES = 6
 
 
 def differing(tree: Any, peers: Any, written: Written) -> Iterator[str]:
@@ -32,10 +33,10 @@ def differing(tree: Any, peers: Any, written: Written) -> Iterator[str]:
             yield f"{field} at entry {at}: {str(ours[at : at + 1])[:300]}, ROOT has {str(roots[at : at + 1])[:300]}"
 
 
-@pytest.fixture(scope="module", params=long_but(FILES, FILES[:1]))
-def files(request: pytest.FixtureRequest, peers: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
+@pytest.fixture(scope="module")
+def files(peers: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
     folder = tmp_path_factory.mktemp("ntuples")
-    return [write(peers, folder / f"{number}.root", SEED + number) for number in range(request.param)]
+    return [write(peers, folder / f"{number}.root", SEED + number) for number in range(FILES)]
 
 
 @pytest.mark.peer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,11 @@ def modules(repository: Path) -> Iterator[tuple[str, str]]:
         yield path.relative_to(repository / PACKAGE).as_posix(), path.read_text(encoding="utf-8")
 
 
+@cache
+def nodes_of(text: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(text)))
+
+
 @pytest.mark.parametrize("fact", FACTS)
 def test_a_fact_is_defined_once(repository: Path, fact: str) -> None:
     names, least, home, others = FACTS[fact]
@@ -56,7 +62,7 @@ def test_a_fact_is_defined_once(repository: Path, fact: str) -> None:
         f"{name}:{node.lineno}"
         for name, text in modules(repository)
         if name not in {home, *others}
-        for node in ast.walk(ast.parse(text))
+        for node in nodes_of(text)
         if isinstance(node, ast.expr) and len(constants(node) & names) >= least
     ]
     assert not found, f"{fact} are defined in {home}, and again in {', '.join(found)}"
@@ -95,7 +101,7 @@ def _value(node: ast.expr) -> object:
 
 def unit_factors(text: str) -> Iterator[int]:
     """Yield the lines with a unit factor in a product or quotient, or assigned to a name that ends with `_bytes`."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(text):
         numbers: list[ast.expr] = []
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv | ast.Mod):
             numbers = [node.left, node.right]

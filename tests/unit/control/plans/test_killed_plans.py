@@ -49,6 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_room(tmp_path_factory.mktemp("made"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("moment", "is_there"), long_but([("_composed", False), ("_keep", False), ("_begin", True)], [("_begin", True)])
 )

@@ -29,6 +29,7 @@ json.dump(sys.argv[1:], open("words.json", "w"))
 """
 
 
+@pytest.mark.long
 def test_names_of_files_are_no_code_for_the_shell_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make_room(tmp_path)
     (tmp_path / "data").rename(tmp_path / NASTY)

@@ -194,6 +194,7 @@ def test_a_train_that_ends_while_no_server_runs_is_taken_by_the_next_one(
     assert shared.room.site_table(Period()).total.every.files == 3
 
 
+@pytest.mark.long
 def test_what_code_writes_into_its_record_names_no_other_job_wagon_user_or_site(
     made: list[SharedRoom], tmp_path: Path
 ) -> None:

@@ -229,6 +229,7 @@ def test_a_cancelled_train_ends_with_all_its_processes(made: list[SharedRoom], t
     assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in below)
 
 
+@pytest.mark.long
 def test_files_elsewhere_are_refused_with_what_to_do(made: list[SharedRoom], tmp_path: Path) -> None:
     shared = SharedRoom(tmp_path, source("pass"))
     made.append(shared)

@@ -254,6 +254,7 @@ def test_a_measure_sends_a_train_again_and_is_undone_by_cancelling_it(room: Cont
     assert states == [UNDONE, UNDONE]
 
 
+@pytest.mark.long
 def test_a_train_whose_process_is_killed_says_so_and_runs_again(room: ControlRoom, gate: Path) -> None:
     gate.unlink()
     number = room.trains.order(ORDER, ADA)

@@ -356,6 +356,7 @@ def test_lists_and_links_below_the_data_lead_nowhere_else(tmp_path: Path, sandbo
     assert secret.name not in str(trial.outcome)
 
 
+@pytest.mark.long
 def test_a_folder_and_a_list_of_the_data_are_read_in_the_sandbox(tmp_path: Path, sandbox: Sandbox) -> None:
     room = Room(tmp_path, sandbox, data=(tmp_path / "data",))
     (tmp_path / "elsewhere").symlink_to(tmp_path / "data")

@@ -60,6 +60,7 @@ def wagons_in(folder: Path, branches: str, factor: float = 2.0) -> tuple[str, Pa
     return f"{path}:Sums", log
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_subjobs")
 @pytest.mark.parametrize("branches", long_but(["None", '["px"]'], ["None"]), ids=["learned", "named"])
 def test_one_worker_compiles_for_all(folder: Path, tmp_path: Path, branches: str) -> None:
