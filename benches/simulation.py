@@ -15,7 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from studies.yard.caps import Group
 from studies.yard.disks import DiskKind, Disks
 from studies.yard.skipping import LackingError
 
@@ -38,7 +37,7 @@ from branchline.tracing.trace import read_trace
 COUNTS = (1, 2, 4, 8, 16)
 WAIT_S = 300.0
 MB = 1e6
-DISK = DiskKind("disk", 30_000_000, 1000)
+DISK = DiskKind("disk without seek times, 30 MB/s", 30 * MB, 0.0, 0.0, 0.0)
 LINK_RATE, ROUND_TRIP_S = 30e6, 0.02
 #: Largest accepted relative difference between simulation and measurement.
 GOAL = 0.15
@@ -58,14 +57,10 @@ class RealPlace:
 
 @contextmanager
 def capped_disk(source: Path, jobs: int) -> Iterator[RealPlace]:
-    """Yield a loop device with a kernel limit on its read rate, and a file for each job. Raises LackingError if the
-    machine cannot do this.
-    """
+    """Yield an emulated disk with a file for each job. Raises LackingError if the machine cannot emulate one."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        group = Group()
-        stack.callback(group.close)
-        disks = Disks(folder, group)
+        disks = Disks(folder)
         stack.callback(disks.close)
         size = source.stat().st_size
         mounted, _ = disks.disk("capped", DISK, int(size * jobs * 1.2) + 64_000_000)
@@ -75,7 +70,6 @@ def capped_disk(source: Path, jobs: int) -> Iterator[RealPlace]:
             copy.write_bytes(source.read_bytes())
             files.append(str(copy))
         os.sync()
-        # Operations are 128 KiB, the read-ahead of the device, so that the byte rate is the limit, not the operations.
         disk = Disk("capped", float(DISK.bytes_per_s))
         yield RealPlace("a capped disk", files, _platform((disk,), (), Storage("here", disk="capped")), is_local=True)
 

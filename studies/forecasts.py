@@ -26,6 +26,8 @@ from studies.yard.places import WIDE_AREA, WIDE_AREA_LOADED
 _CARD_BYTES_PER_S = 10e9
 #: The kernel reads on from a disk while a program computes what it has.
 _READ_AHEAD = ReadingAhead(requests_in_flight=1, blocks_ahead=1)
+#: The disks on which the samples were taken: the kernel capped their requests, wherever these were on the disk.
+_REQUESTS_PER_S = 540.0
 #: Blocks of a job on a disk: enough that jobs mix, few enough to be simulated at once.
 _BLOCKS_MAX = 200
 #: A forecast within this part of the measurement is near it.
@@ -103,7 +105,7 @@ def forecast(case: Case, arm: Levels, cost: JobCost, cores: int) -> JobsPoint:
     nodes = (Nodes("here", 1, cores, _CARD_BYTES_PER_S, slots=jobs),)
     if case.disk is not None:
         kind, names = case.disk, [f"disk {one}" for one in range(int(arm.get("disks", "1")))]
-        disks = tuple(Disk(one, float(kind.bytes_per_s), float(kind.requests_per_s)) for one in names)
+        disks = tuple(Disk(one, float(kind.bytes_per_s), _REQUESTS_PER_S) for one in names)
         platform = Platform(tuple(Storage(one, disk=one) for one in names), nodes, disks)
         plan = _as_traced(case, cost) if case.reads else _from_begin_to_end(cost, kind)
         plans = tuple(replace(plan.at(one), reading=_READ_AHEAD) for one in names)
@@ -167,9 +169,7 @@ def page(pairs: Sequence[StudyPair], kept: Path) -> str:
 def _head(kept: Path) -> str:
     """What stands above the table, with the figures of the disks, links and machines of its cases."""
     disks = {
-        f"{one.disk.bytes_per_s / MB:g} MB/s and {one.disk.requests_per_s} requests per second"
-        for one in CASES
-        if one.disk
+        f"{one.disk.bytes_per_s / MB:g} MB/s and {_REQUESTS_PER_S:.0f} requests per second" for one in CASES if one.disk
     }
     ways = [one.way for one in CASES if one.way]
     trips = " or ".join(f"{one:g}" for one in sorted({way.round_trip_ms for way in ways}))

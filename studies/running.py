@@ -58,7 +58,9 @@ class Runner:
             variables["STUDIES"] = str(STUDIES)
             seed = random.SystemRandom().randrange(10**6)
             request = MeasuringRequest(str(pair.asked), str(folder), variables, seed, self._is_quick, budget_s)
+            yard.check_disks()
             self._measure(request, yard.link.prefix if yard.link else [])
+            yard.check_disks()
         samples = findings.Samples.of(folder)
         return records.Record(
             pair.name,

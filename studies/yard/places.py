@@ -23,7 +23,6 @@ from tests.stores.servers import Folder, Xrootd, XrootdCluster, loopback_shim
 
 from branchline._core import Proxy
 from studies.making.sets import Sets
-from studies.yard.caps import Group
 from studies.yard.disks import FAST_SOLID_STATE, HARD_DISK, SLOW_DISK, SOLID_STATE, DiskKind, Disks, read_ahead_of
 from studies.yard.links import Link, WideArea
 from studies.yard.skipping import LackingError
@@ -44,7 +43,6 @@ class Yard:
 
     sets: Sets
     wanted: tuple[str, ...]
-    group: Group | None
     room: Room
     variables: dict[str, str] = field(default_factory=dict)
     link: Link | None = None
@@ -62,22 +60,25 @@ class Yard:
         os.sync()
 
     def disk(self, name: str, kind: DiskKind) -> tuple[Path, str]:
-        place, device = self.capped_disks().disk(name, kind, self.size_bytes * 5 // 4 + SPARE_BYTES)
+        place, device = self.emulated_disks().disk(name, kind, self.size_bytes * 5 // 4 + SPARE_BYTES)
         self.fill(place)
         return place, device
 
     def raid(self, name: str, kind: DiskKind, count: int, level: str) -> tuple[Path, str]:
         size_bytes = self.size_bytes * 5 // 4 + SPARE_BYTES
-        place, device = self.capped_disks().raid(name, kind, count, size_bytes, level)
+        place, device = self.emulated_disks().raid(name, kind, count, size_bytes, level)
         self.fill(place)
         return place, device
 
-    def capped_disks(self) -> Disks:
-        if self.group is None:
-            raise LackingError("disks cannot be capped here: only root may, with a controller of the kernel")
+    def emulated_disks(self) -> Disks:
         if self.disks is None:
-            self.disks = Disks(self.room.below("disks"), self.group)
+            self.disks = Disks(self.room.below("disks"))
         return self.disks
+
+    def check_disks(self) -> None:
+        """Raise OffLimitError if an emulated disk does not have the rate of its kind."""
+        if self.disks is not None:
+            self.disks.check()
 
     def own_room(self, name: str) -> Room:
         """A room for one file system: each mounts at the same name below its room."""
@@ -212,7 +213,7 @@ def _hdfs(yard: Yard) -> None:
 
 def _results(yard: Yard) -> None:
     """A folder for what is copied to the worker, on a disk of its own."""
-    place, _ = yard.capped_disks().disk("worker", HARD_DISK, 2 * yard.size_bytes + SPARE_BYTES)
+    place, _ = yard.emulated_disks().disk("worker", HARD_DISK, 2 * yard.size_bytes + SPARE_BYTES)
     yard.variables["WORKER"] = str(place)
 
 
@@ -240,17 +241,11 @@ PLACES: dict[str, Callable[[Yard], None]] = {
 @contextmanager
 def yard_of(sets: Sets, wanted: tuple[str, ...], places: tuple[str, ...]) -> Iterator[Yard]:
     """The places of a study, while it runs. Raises LackingError for one that this machine cannot make."""
-    group: Group | None = None
     room = Room("studies")
-    yard = Yard(sets, wanted, None, room)
+    yard = Yard(sets, wanted, room)
     for name in wanted:
         sets.made(name)
     try:
-        if places:
-            try:
-                group = yard.group = Group()
-            except LackingError:
-                group = None
         for name in places:
             try:
                 PLACES[name](yard)
@@ -266,5 +261,3 @@ def yard_of(sets: Sets, wanted: tuple[str, ...], places: tuple[str, ...]) -> Ite
         room.close()
         if yard.link is not None:
             yard.link.close()
-        if group is not None:
-            group.close()

@@ -49,7 +49,7 @@ CEPH="ceph-mon ceph-osd ceph-mds radosgw ceph-common ceph-fuse attr"
 MOOSE="moosefs-master moosefs-chunkserver moosefs-client"
 GLUSTER="glusterfs-server glusterfs-client"
 # shellcheck disable=SC2086
-for group in "$BASE" "xrootd-fuse" "btrfs-progs" "$CEPH" "$MOOSE" "$GLUSTER" "openjdk-17-jre-headless"; do
+for group in "$BASE" "xrootd-fuse" "btrfs-progs" "fio" "$CEPH" "$MOOSE" "$GLUSTER" "openjdk-17-jre-headless"; do
     install_packages $group
 done
 install_hadoop
