@@ -1,4 +1,4 @@
-//! Writes files from columns of values, for Python.
+//! Python class that writes a file from columns of values.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};

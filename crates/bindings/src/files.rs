@@ -112,13 +112,13 @@ impl File {
         self.0.metadata_requests().into_iter().map(ranges).collect()
     }
 
-    /// Maximum gap in bytes between two ranges that the storage itself still joins into one read.
+    /// Maximum gap in bytes at which the storage itself joins two ranges into one read.
     #[getter]
     fn store_gap_bytes(&self) -> u64 {
         self.0.store_gap_bytes()
     }
 
-    /// Whether the file is on a local disk or in memory, without an emulated throttle.
+    /// Whether the file is on a local disk or in memory, and no throttle is emulated.
     #[getter]
     fn is_near(&self) -> bool {
         self.0.is_near()

@@ -91,7 +91,7 @@ impl From<RequestFields> for Options {
     }
 }
 
-/// A source that cannot be read further, with the error and the failed chunk, if any.
+/// A source that could not be read to its end, with the error and, if known, the failed chunk.
 #[pyclass(frozen, get_all)]
 pub struct FailedSource {
     source_index: usize,
@@ -119,7 +119,7 @@ impl Stream {
         Ok(Self { stream: Mutex::new(stream), records, pool })
     }
 
-    /// Returns the next chunk, or a source that cannot be read further. Returns None at the end of the stream.
+    /// Returns the next chunk or, if a source cannot be read, a `FailedSource`. Returns None at the end of the stream.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         loop {
             let next = || self.stream.lock().unwrap_or_else(PoisonError::into_inner).next(SIGNAL_CHECK);

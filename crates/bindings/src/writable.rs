@@ -1,4 +1,4 @@
-//! Files that a program fills with objects, trees and RNTuples, for Python.
+//! Python class for a file that a program fills with objects, trees and RNTuples.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

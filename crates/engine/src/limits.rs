@@ -139,7 +139,8 @@ pub const WRITTEN_BACK_AT_ONCE_BYTES: u64 = 16 << 20;
 /// Minimum size of an output for which disk space is preallocated. For smaller outputs, preallocation costs more than
 /// it gains.
 pub const ROOM_FROM_BYTES: u64 = 16 << 20;
-/// Size of the disk space that is preallocated at a time: more than one write needs, and little to release at the end.
+/// Amount of disk space that is preallocated at a time: larger than a single write, so that few calls are needed, but
+/// small enough that little is left to release at the end.
 pub const ROOM_AT_ONCE_BYTES: u64 = 128 << 20;
 /// Default maximum size of a new basket before compression. Larger baskets would not be faster to read, and would take
 /// more memory, because ROOT keeps one basket of each branch in memory.

@@ -1,15 +1,15 @@
-//! Flows that share resources with max-min fairness: no flow could be faster without slowing down a flow that is not
-//! faster.
+//! Flows that share resources with max-min fairness: no flow's rate can be increased without decreasing an equal or
+//! lower rate of another flow.
 //!
 //! Each flow has one *bottleneck*: a saturated resource, or the flow's own bound. All flows with the same bottleneck
 //! resource have the same rate, the *level* of that resource. The resource therefore needs only one number (`progress`)
 //! for the volume that each of these flows has moved, and a change of its level costs the same for three flows as for
-//! ten thousand. A *crossing* is the usage of another resource by all flows with the same bottleneck, also a single
-//! number (`accounts.rs`). A flow that starts or ends changes the level of its bottleneck and the levels of the
-//! resources that the bottleneck's flows cross, and moves a few flows to other bottlenecks (`levels.rs`). Unsaturated
-//! resources reserve capacity for growing levels, so that not every change of a level has to be checked against every
-//! resource. If these updates take too many steps, the rates of all flows that are connected through resources are
-//! recomputed (`filling.rs`).
+//! ten thousand. A *crossing* is the total usage of another resource by all flows with the same bottleneck, which is
+//! also a single number (`accounts.rs`). A flow that starts or ends changes the level of its bottleneck and the levels
+//! of the resources that the bottleneck's flows cross, and moves a few flows to other bottlenecks (`levels.rs`).
+//! Unsaturated resources reserve capacity for growing levels: a level that grows within the reserved capacity does not
+//! have to be checked against them. If these updates take too many steps, the rates of all flows that are connected
+//! through resources are recomputed (`filling.rs`).
 //!
 //! ```
 //! use branchline_simulation::fluid::Fluid;
@@ -49,7 +49,7 @@ pub struct Fluid {
     crossing_ids: HashMap<(ResourceId, ResourceId), CrossingId>,
     /// Resources whose level must be recomputed, the lowest level first.
     touched: BinaryHeap<Later<(Time, ResourceId)>>,
-    /// End of the next flow of each bottleneck resource.
+    /// For each bottleneck resource, the time at which the next of its flows ends.
     due: Timetable,
     /// Ends of flows that run at their own bound.
     bound_keys: BinaryHeap<Later<Key>>,

@@ -89,8 +89,8 @@ impl Job {
             return Err(Error(format!("a job is at node {node}, but there are {nodes} nodes")));
         }
         not_negative(self.start_s, "the start of a job")?;
-        not_negative(self.prepare_s, "the time to prepare a job")?;
-        not_negative(self.cpu_factor, "the factor of computing")?;
+        not_negative(self.prepare_s, "the startup time of a job")?;
+        not_negative(self.cpu_factor, "the CPU factor of a job")?;
         Ok(())
     }
 }

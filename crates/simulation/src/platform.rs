@@ -28,7 +28,7 @@ pub struct Link {
     pub round_trip_s: f64,
 }
 
-/// An LRU cache between a storage element and its jobs.
+/// An LRU cache between a storage element and the jobs that read from it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cache {
     /// Capacity.
@@ -89,17 +89,17 @@ pub struct Platform {
 /// Kind of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes of a disk.
+    /// Bandwidth of a disk.
     Disk,
     /// Operations of a disk.
     Operations,
-    /// Bytes of a server's network interface.
+    /// Bandwidth of a server's network interface.
     Server,
-    /// Bytes of a link.
+    /// Bandwidth of a link.
     Link,
-    /// Core seconds of a node. The index of the resource is the index of the node type.
+    /// Cores of a node. The index of the resource is the index of the node type.
     Cores,
-    /// Bytes through a node's network interface. The index of the resource is the index of the node type.
+    /// Bandwidth of a node's network interface. The index of the resource is the index of the node type.
     Network,
 }
 

@@ -101,7 +101,7 @@ pub struct Simulation {
     events: BinaryHeap<Later<(Time, u64, Event)>>,
     events_number: u64,
     waiting: VecDeque<usize>,
-    /// Nodes with a free slot: their number of jobs and index.
+    /// Number of jobs and index of each node with a free slot.
     free: BTreeSet<(usize, usize)>,
     jobs_at: Vec<usize>,
     caches: Vec<Cached>,

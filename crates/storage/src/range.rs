@@ -124,9 +124,9 @@ impl RangeRead {
     }
 }
 
-/// Alignment of the bytes in a buffer: each byte has the same position within a cache line as in the file. Copying a
-/// page to a position up to 31 bytes further into a page of memory is six times slower on AMD processors, and malloc
-/// places every large buffer 16 bytes after the start of a page.
+/// The address of each byte in a buffer equals its position in the file, modulo this number (the size of a cache line).
+/// On AMD processors, copying a page is six times slower if the offset of the destination within its page exceeds the
+/// offset of the source by up to 31 bytes, and malloc places every large buffer 16 bytes after the start of a page.
 const ALIGNMENT: usize = 64;
 
 #[cfg(test)]

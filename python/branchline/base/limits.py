@@ -17,9 +17,9 @@ SHARES_BY_ELEMENT_MAX = 2
 # Minimum compressed size of a sub-job. Below it, fixed costs (threads, a message, a merge) are noticeable. Until the
 # branches are known, the minimum size of a part of a file is the product of both numbers.
 SUBJOB_MIN_BYTES, PARTS_OF_MIN = 4 * MB, 2
-# Minimum size of a part, counting only the branches that are read, as a multiple of SUBJOB_MIN_BYTES. Awkward takes 20
-# to 60 ms per chunk and systematic variation, however few events a chunk has: coffea needs 1.4 times the CPU time for
-# the AGC analysis with chunks of 100 000 events instead of 200 000.
+# Minimum size of a part, counting only the branches that are read, as a multiple of SUBJOB_MIN_BYTES. Awkward Array
+# takes 20 to 60 ms for each systematic variation of a chunk, even if the chunk has few events: coffea needs 1.4 times
+# the CPU time for the AGC analysis with chunks of 100 000 events instead of 200 000.
 READ_PARTS_OF_MIN = 8
 # Upper bound of the minimum size of a part, in entries. A wagon with 0.1 ms per event needs 25 s for this many.
 SUBJOB_MIN_ENTRIES_MAX = 250_000
@@ -279,8 +279,8 @@ NODE_FAILURES_MAX = 3
 TAIL_DONE_PART = 0.75
 TAIL_FACTOR = 1.5
 TAIL_MIN_S = 10.0
-# While fewer than TAIL_DONE_PART are done, the median is less certain, so TAIL_FACTOR is multiplied by this. A worker
-# that hangs early can therefore not stall the job.
+# Before TAIL_DONE_PART of the sub-jobs are done, the median is less certain, so TAIL_FACTOR is multiplied by this. Slow
+# sub-jobs are still started a second time, so that a worker that hangs early cannot stall the job.
 TAIL_PATIENCE = 6
 
 # A worker that makes no progress and uses no CPU for this long is considered stuck. Reads have shorter timeouts.
@@ -452,7 +452,7 @@ MEASURE_SECONDS_MAX = MEASURE_HOURS_MAX * 3600.0
 MEASURES_IN_FORCE_MAX = 30
 # Maximum number of measures in a job's record: enough for weeks, and a bound against faulty servers.
 MEASURES_RECORDED_MAX = 1000
-# Maximum length of the names of a site and a storage element in a measure, and of its reason.
+# Maximum lengths in a measure of the control room: of the site and the storage element, and of the reason.
 MEASURE_TEXT_MAX, MEASURE_WHY_MAX = 200, 1000
 # Reads during a measure are compared with the reads in this many hours before the measure.
 MEASURE_BEFORE_HOURS = 24

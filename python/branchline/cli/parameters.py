@@ -108,7 +108,7 @@ Members = tuple[CommandParameter | OptionGroup, ...]
 def members_of(function: Callable[Parameters, object]) -> Members:
     """Return a command's parameters and option groups, in the order of the signature.
 
-    Raises TypeError for other parameters.
+    Raises TypeError if the annotation of a parameter is neither an argument, an option nor an option group.
     """
     signature = inspect.signature(function, eval_str=True)
     return tuple(

@@ -344,7 +344,10 @@ def _sums_of(column: list[int], joined: int) -> list[int]:
 
 
 def _renamed(indices: Numbers, texts: list[str], names: dict[str, int]) -> Numbers:
-    """Convert indices into ``texts`` to the indices that ``names`` assigns to the same strings; -1 stays -1."""
+    """Replace each index of a string in ``texts`` by the index of this string in ``names``; -1 stays -1.
+
+    Strings that ``names`` does not contain are added to it.
+    """
     used = np.unique(indices[indices >= 0])
     renumbered = np.full(len(texts) + 1, -1, "i8")
     for one in used.tolist():

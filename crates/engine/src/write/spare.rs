@@ -93,7 +93,7 @@ impl Clone for Spare {
 
 /// The reusable buffers and codec contexts of a thread.
 pub(crate) trait Room: Default {
-    /// Number of bytes of memory that the room keeps.
+    /// Size in bytes of the memory that these buffers and contexts occupy.
     fn bytes(&self) -> usize;
 }
 

@@ -78,7 +78,7 @@ pub(crate) struct Enumerated {
 }
 
 impl Step {
-    /// Name of the first enumeration in containers and pairs whose integer type the file does not declare.
+    /// Name of the first enumeration, within containers and pairs, for which the file declares no integer type.
     pub(crate) fn unknown_enumeration(steps: &[Self]) -> Option<&str> {
         steps.iter().find_map(|step| match step {
             Self::Collection(collection) => Self::unknown_enumeration(&collection.steps),

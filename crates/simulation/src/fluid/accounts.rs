@@ -136,7 +136,7 @@ impl Fluid {
         }
     }
 
-    /// Returns the crossing of two resources, and creates it if it does not exist.
+    /// Returns the crossing of the resource `at` by flows with the bottleneck `by`. Creates it if it does not exist.
     fn crossing_of(&mut self, by: ResourceId, at: ResourceId) -> CrossingId {
         if let Some(found) = self.crossing_ids.get(&(by, at)) {
             return *found;
@@ -192,14 +192,15 @@ impl Fluid {
         }
     }
 
-    /// Recomputes the current usage of a resource by flows whose bottleneck is elsewhere.
+    /// Returns the current usage of a resource by flows with another bottleneck, as a sum over all crossings.
     pub(super) fn taken(&self, resource: ResourceId) -> f64 {
         let one = &self.resources[resource];
         let of = |id: &CrossingId| self.crossings[*id].demand * self.resources[self.crossings[*id].by].level;
         one.bound_use + one.crossed.iter().map(of).sum::<f64>()
     }
 
-    /// Reserves free capacity of an unsaturated resource for the flows that cross it. Returns false if none is left.
+    /// Reserves free capacity of an unsaturated resource for the flows that cross it. Returns false if these flows
+    /// already exceed the capacity.
     pub(super) fn books(&mut self, resource: ResourceId) -> bool {
         let taken = self.taken(resource);
         let one = &self.resources[resource];

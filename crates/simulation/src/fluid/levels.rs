@@ -13,7 +13,7 @@ use super::parts::{Attached, Crossing, FlowId, Resource, ResourceId};
 use super::{Fluid, ROUNDING};
 use crate::queue::{Later, Time};
 
-/// Relative changes of a level below this are rounding errors and are not propagated.
+/// Relative changes smaller than this are rounding errors; they are not propagated.
 const SAME_LEVEL: f64 = 1e-14;
 /// If a change needs more steps than this number plus two steps per flow, recomputing all levels is cheaper.
 const STEPS_MIN: usize = 64;
@@ -92,7 +92,7 @@ impl Fluid {
         }
     }
 
-    /// Returns the highest rate of the flows through a resource that have another bottleneck.
+    /// Returns the highest rate at which flows with another bottleneck pass a resource.
     fn highest_at(&self, resource: ResourceId) -> f64 {
         let one = &self.resources[resource];
         let levels = one.crossed.iter().map(|id| self.resources[self.crossings[*id].by].level);
@@ -154,7 +154,7 @@ impl Fluid {
         flows.iter().for_each(|flow| self.move_to(*flow, Attached::Resource(resource)));
     }
 
-    /// Releases flows whose own bounds are below the level.
+    /// Moves flows whose own bound is below the level of this resource to their own bound.
     fn frees_bounded(&mut self, resource: ResourceId) {
         loop {
             let one = &self.resources[resource];

@@ -52,7 +52,8 @@ pub(super) struct Flow {
     pub(super) mark: u32,
 }
 
-/// When a flow ends: the progress of its bottleneck resource at that time or, for a flow at its own bound, the time.
+/// End of a flow, as a sort key: the progress that its bottleneck resource will have at its end. For a flow at its own
+/// bound, the time of its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) at: Time,
@@ -60,20 +61,22 @@ pub(super) struct Key {
     pub(super) stamp: u32,
 }
 
-/// Usage of the resource `at` by the flows with the bottleneck `by`.
+/// Total usage of a resource by all flows that have the same other resource as their bottleneck.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Crossing {
+    /// The bottleneck.
     pub(super) by: ResourceId,
+    /// The crossed resource.
     pub(super) at: ResourceId,
-    /// Sum of the flows' weights at `at`.
+    /// Sum of the weights that the flows have at the crossed resource.
     pub(super) demand: f64,
     pub(super) count: usize,
-    /// Level of `by` up to which `at` has reserved capacity. Infinite if `at` is saturated, because `at` then follows
-    /// every change of the level.
+    /// Level of the bottleneck up to which the crossed resource has reserved capacity. Infinite if the crossed resource
+    /// is saturated: it then follows every change of the level.
     pub(super) booked: f64,
-    /// Index of this crossing in the list `crosses` of the resource `by`.
+    /// Index of this crossing in the list `crosses` of the bottleneck.
     pub(super) in_crosses: usize,
-    /// Index of this crossing in the list `crossed` of the resource `at`.
+    /// Index of this crossing in the list `crossed` of the crossed resource.
     pub(super) in_crossed: usize,
 }
 
@@ -87,18 +90,19 @@ pub(super) struct Resource {
     pub(super) is_full: bool,
     /// Rate of the flows with this bottleneck; infinite if there are no such flows.
     pub(super) level: f64,
-    /// Volume that each of these flows would have moved between the start of the simulation and `since_s`.
+    /// Integral of the level over the time until `since_s`: the volume of a flow that always had this bottleneck.
     pub(super) progress: f64,
     pub(super) since_s: f64,
-    /// Sum of the weights of these flows.
+    /// Sum of the weights of the flows with this bottleneck.
     pub(super) own_demand: f64,
     pub(super) own_count: usize,
-    /// Lower limit of the own bounds of these flows.
+    /// Lower limit of the bounds of the flows with this bottleneck.
     pub(super) own_bound: f64,
-    /// Crossings of other resources by these flows; the first `crosses_full` are at saturated resources.
+    /// Crossings of other resources by the flows with this bottleneck. The first `crosses_full` of these resources are
+    /// saturated.
     pub(super) crosses: Vec<CrossingId>,
     pub(super) crosses_full: usize,
-    /// Level up to which all crossed unsaturated resources have reserved capacity.
+    /// Level up to which every unsaturated resource in `crosses` has reserved capacity for the flows.
     pub(super) limit: f64,
     /// Crossings of this resource by flows with another bottleneck.
     pub(super) crossed: Vec<CrossingId>,
@@ -109,8 +113,8 @@ pub(super) struct Resource {
     pub(super) other_use: f64,
     /// Number of changes of `other_use` since it was recomputed.
     pub(super) changes: usize,
-    /// For a saturated resource: upper limit of the rates of flows with another bottleneck. If the resource's
-    /// level is at least this high, none of these flows exceeds it.
+    /// For a saturated resource: upper limit of the rates of flows with another bottleneck. These flows only have to be
+    /// checked if the level of the resource falls below this floor.
     pub(super) floor: f64,
     /// For an unsaturated resource: usage if all levels were as high as the reserved capacity allows.
     pub(super) booked_use: f64,

@@ -117,7 +117,7 @@ fn next_token(page: &[u8], server: &str) -> Result<Option<String>> {
     let named = text.split_once("<NextContinuationToken>").and_then(|(_, rest)| rest.split('<').next());
     let decoded =
         |token: &str| token.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
-    // Servers that only support version 1 of the listing API truncate a listing without a continuation token.
+    // Servers that only support version 1 of the listing API send no continuation token with a truncated listing.
     if named.is_none() && text.contains("<IsTruncated>true<") {
         return Err(Fault::protocol(server, "a truncated list without a continuation token").final_for_now());
     }

@@ -242,7 +242,7 @@ def advise(
         return
     if chosen is None or subject is None:
         hint = "give the current location of the files" if subject is None else "apply the advice by hand"
-        raise OptionError("no advice can be applied or measured here", hint=hint)
+        raise OptionError("there is no advice that this command can apply or measure", hint=hint)
     written = do(chosen, subject.files, do_in) if do_in else ()
     for file in written:
         print_out(f"written and verified: {file.path}")
@@ -379,15 +379,15 @@ class ReadingProcess:
 
 
 def _job_commands(advised: Advised, command: str, folder: Path) -> tuple[ShellCommand, ShellCommand]:
-    """Return the job's command without and with the advised option. Raises OptionError if the advice is not an
-    option.
+    """Return the job's command without and with the advised option. Raises OptionError if the advice is not an option
+    that can be added to the command.
     """
     from branchline.lab.comparison.command_samples import ShellCommand
 
     option = advised.change.option
     if not option.startswith("--") or "--cache-dir" in option or not command.startswith("branchline run"):
         hint = "run the job with the change, and compare with: branchline compare A B"
-        raise OptionError(f"the advice {advised.advice.id} is not an option of the job's command", hint=hint)
+        raise OptionError(f"the advice {advised.advice.id} cannot be added to the job's command", hint=hint)
     module = shlex.join([*own_python(), "-m", "branchline"])
     again = module + command.removeprefix("branchline")
     out = "--force --no-reuse --output"

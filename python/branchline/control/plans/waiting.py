@@ -60,7 +60,7 @@ class WaitingWagons:
     - ``count``: number of waiting wagons.
     - ``seconds``, ``memory_bytes``: forecast for a train with the waiting wagons.
     - ``full``: the reason why the train is full; empty if the train is not full.
-    - ``missing``: alternatives that would make the train full.
+    - ``missing``: descriptions of what would make the train full; each one is sufficient.
     - ``more``: number of waiting wagons above the maximum number of wagons in a train.
     """
 

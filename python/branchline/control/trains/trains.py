@@ -97,7 +97,7 @@ class Trains:
         self._troubles: dict[int, str] = {}
 
     def start(self, report_to: ReportTo | None = None) -> None:
-        """Start monitoring. Starts again trains whose start was interrupted because the server was killed."""
+        """Start monitoring. Also restarts trains whose start was interrupted because the server was killed."""
         self._runners.own.report_to = report_to
         self._thread = threading.Thread(target=self._follow, name="branchline-trains", daemon=True)
         self._thread.start()

@@ -114,7 +114,7 @@ class PooledWorkers:
 
     @property
     def workers(self) -> int:
-        """The larger of the current number of workers and the number of workers seen so far."""
+        """The number of current workers or, if larger, the number of workers that have run a sub-job."""
         return max(1, len(self._numbers), sum(self._slots.values()))
 
     @property

@@ -28,8 +28,9 @@ _numbers = itertools.count()
 
 @contextmanager
 def equal_share(processes: Sequence[int]) -> Iterator[bool]:
-    """Run processes and their later child processes with the weight of one process per processor. They must have ended
-    when the ``with`` block ends.
+    """Move processes to a control group with the CPU weight of as many processes as there are processors.
+
+    Child processes that they start later belong to the group as well. All must have ended when the ``with`` block ends.
 
     Yields False if this user may not create control groups or move processes into them, or if the system has none.
     """
@@ -75,7 +76,7 @@ def _made() -> Path | None:
 
 
 def _parents() -> Iterator[tuple[Path, str, int]]:
-    """Yield the groups of this process with control over processors, and the name and value of a group's weight.
+    """Yield each group of this process that controls processors, with the file name and the value of a group's weight.
 
     See cgroups(7): a line of /proc/self/cgroup has the number of a hierarchy, its controllers and the path of the
     group; version 2 has the number 0 and no controllers.

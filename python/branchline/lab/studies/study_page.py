@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 PAGE, TABLE = "study.html", "samples.parquet"
-#: Minimum number of levels of a factor for a plot against the factor: levels that are numbers, or levels of any kind.
-#: With fewer levels, the table is sufficient.
+#: A factor gets a plot if it has at least the first number of numeric levels, or at least the second number of any
+#: levels. With fewer levels, the table is sufficient.
 _LEVELS_MIN, _NAMES_MIN = 2, 3
 #: What the table has instead of a ratio of wall times.
 _NOT_COMPARED = {"CPU time": "machine busy", "nothing": "both limited by the processors"}

@@ -298,7 +298,7 @@ class ParquetStream:
         limit = self._request.memory_limit_bytes / self._request.memory_parts / PARQUET_CHUNK_PART
         entries = min(source.step, limit / max(sum(map(plain_bytes_of, chunks)) / count, 1e-9))
         for chunk in filter(packs_texts, chunks):
-            # Each entry may be a reference to the same string, which may be as large as the column chunk.
+            # All entries may refer to one string in a dictionary, and this string may be as large as the column chunk.
             surely = limit / max(1, chunk.total_uncompressed_size)
             entries = min(entries, max(surely, PARQUET_TEXTS_MIN), PARQUET_TEXTS_MAX)
         return max(1, int(entries))

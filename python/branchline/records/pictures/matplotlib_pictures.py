@@ -274,8 +274,8 @@ def _draw_lines(figure: Figure, histogram: boost_histogram.Histogram, numeric: i
 
 
 def _lines(histogram: boost_histogram.Histogram, numeric: int, categories: list[int]) -> list[tuple[str, _Bins]]:
-    """Return (label, bins) for each combination of categories; if there are too many, only for the largest ones, or for
-    the first ones in a histogram of means.
+    """Return (label, bins) for each combination of categories. Of more than LINES_MAX combinations, return only the
+    largest or, for a histogram of means, only the first.
     """
     if not categories:
         return [("", _kept(histogram, [numeric]))]

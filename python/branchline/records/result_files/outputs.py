@@ -122,7 +122,7 @@ def kind_of(value: object) -> str | None:
 
 
 def is_part(output: object) -> bool:
-    """Return whether an output as a whole is a part that is stored in its own file."""
+    """Return whether an output consists of a single part, which is stored in its own file."""
     return kind_of(unwrapped(output)) is not None
 
 

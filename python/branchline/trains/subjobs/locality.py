@@ -251,7 +251,7 @@ def obedience(
                 records[one.number].files += not refused
                 is_staged |= not refused
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    # Keep only records of measures that had an effect or were not followed, and add the time.
+    # Keep only the records of measures that changed a read or could not be followed, and add the time.
     told = [one for one in records.values() if one.files or one.without_other or one.refused]
     told = [replace(one, first=now, last=now) for one in told]
     return Obedience(replace(access, mode="stage") if is_staged else access, frozenset(avoided), told)

@@ -254,7 +254,7 @@ def _lone_summaries(
 
 
 def below(tree: FoldTree, node: FoldNode, stage: int) -> Iterator[FoldNode]:
-    """Yield the nodes of stage ``stage`` that a node consists of; the node itself if its stage is not higher."""
+    """Yield the nodes of the given stage that a node consists of, or the node itself if it is not above this stage."""
     if node.stage <= stage:
         yield node
         return

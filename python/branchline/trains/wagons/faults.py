@@ -137,7 +137,7 @@ def _line_in(frames: TracebackType | None, wagon: Wagon) -> str:
 
 
 def wagon_step(wagon: str, path: str, entry_start: int, entry_stop: int) -> str:
-    """Return the name, in a worker's heartbeat, of the step in which a wagon runs on a chunk. ``Recovery`` parses the
-    name if the worker dies.
+    """Return the name of the step in which a wagon runs on a chunk, as written to a worker's heartbeat. ``Recovery``
+    parses the name if the worker dies.
     """
     return f"wagon {wagon} in {path}, entries {entry_start} to {entry_stop}"

@@ -102,8 +102,10 @@ def category_labels(axis: boost_histogram.axis.Axis) -> list[str]:
 def root_forms(
     histogram: boost_histogram.Histogram, axes_max: int = ROOT_AXES
 ) -> Iterator[tuple[tuple[str, ...], RootHistogram]]:
-    """Yield ROOT histograms for ``histogram``, each with the names of its directories below the histogram's own name.
+    """Yield pairs of a path, as a tuple of names, and a ROOT histogram for each combination of categories.
 
+    The last name of the path is that of the ROOT histogram, and the other names are its directories within a directory
+    named after ``histogram``. Without categories, the path is empty: the ROOT histogram has the name of ``histogram``.
     A histogram with more than three axes becomes a THnD, up to ``axes_max`` axes. Raises NotInRootError.
     """
     histogram = _with_category_bins(histogram)

@@ -391,7 +391,7 @@ class WritableDirectory(Mapping[str, object]):
         }
         if not chosen:
             hint = 'write trees with file["t"] = source["t"]'
-            raise NoSuchKeyError("no object to copy matches", path=opened.file_path, hint=hint)
+            raise NoSuchKeyError("no object except trees matches the filters", path=opened.file_path, hint=hint)
         begin = opened.object_path.strip("/") if not isinstance(opened, File) else ""
         for path in chosen:
             directories, own = self._place(_CYCLE.sub("", path))

@@ -1,4 +1,4 @@
-//! The numbers of an object that is summed, grouped by the contained objects.
+//! The numbers in an object that are summed, grouped by the object that owns them: the object itself or a nested one.
 
 use super::numbers::Numbers;
 use super::recording::Recording;

@@ -37,7 +37,7 @@ const BASKETS: &str = "fBaskets";
 const WORD: usize = 4;
 /// Size of the part of a TObjArray before its pointers.
 const ARRAY_HEAD: usize = 25;
-/// Range of a TObjArray's length in its bytes.
+/// Position of the length field within the bytes of a TObjArray.
 const ARRAY_COUNT: Range<usize> = 17..21;
 
 /// Identifier of a member: the index of its object among the owners, and the member's name.

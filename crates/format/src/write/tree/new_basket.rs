@@ -177,7 +177,7 @@ impl<'t> BasketMaker<'t> {
         }
         self.check_size(source, &entries, bytes.len())?;
         self.data.extend_from_slice(bytes);
-        // Distance by which positions move from the old basket to the new basket, relative to the start of the key.
+        // Position in the new basket minus position in the old basket; both count from the start of the key.
         let moved_by = (before as u64).wrapping_sub(u64::from(source.key_size) + start as u64);
         if self.form.stores_offsets {
             let of = |entry: usize| (source.bounds.start(entry) - start + before) as u32;

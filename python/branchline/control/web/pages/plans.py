@@ -24,7 +24,7 @@ class PlanRow:
     - ``when``: description of when the plan orders trains.
     - ``waits``: number of waiting wagons.
     - ``full``: the reason why the next train is full; empty if the train is not full.
-    - ``missing``: alternatives that would make the train full.
+    - ``missing``: descriptions of what would make the train full; each one is sufficient.
     - ``trouble``: error of the last check of the plan; empty on success.
     - ``last``: the latest outcome; or None.
     """
