@@ -90,7 +90,7 @@ def install_hint(package: str) -> str | None:
 
 
 def left_out(what: str, *packages: str) -> str | None:
-    """Return a sentence that names the output ``what`` that is left out because a package is missing; None if all
+    """Return a sentence that says that the output ``what`` is left out because a package is missing; None if all
     packages are installed.
     """
     for package in packages:

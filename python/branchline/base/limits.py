@@ -32,7 +32,7 @@ SUBJOBS_PER_STREAM_MAX = 16
 SUBJOB_MAX_FILES = 256
 # Sub-jobs get several remote files of unknown size only if at least this many such sub-jobs remain: files may be large.
 SUBJOBS_OF_UNKNOWN_SIZE_WANTED = 64
-# Maximum number of files of unknown size per sub-job, which opens the next file while reading the current one.
+# Maximum number of files of unknown size per sub-job. A sub-job opens its next file while it reads the current one.
 SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
 # Number of neighbouring results that are folded into one. Four stages suffice for 160 000 sub-jobs, a worker holds at
 # most twenty results, and each stage on a farm costs one more read per result than merging in place. Changing this
@@ -100,7 +100,7 @@ BATCH_LOOK_INTERVAL_S = 1.0
 BATCH_RETRIES = 2
 # Factor by which a task's memory request grows each time the task runs out of memory.
 BATCH_MEMORY_GROWTH = 2
-BATCH_MEMORY_GROWTH_MAX = 4  # Maximum total growth of a memory request, unless the site sets another one.
+BATCH_MEMORY_GROWTH_MAX = 4  # Maximum total growth of a memory request, unless the site sets another maximum.
 # If this many sub-jobs of a unit fail before any succeeds, the task abandons the unit.
 UNIT_FIRST_FAILURES_MAX = 3
 # Interval at which a run writes its state for `branchline status`. Writing it costs next to nothing.
@@ -113,7 +113,7 @@ STATUS_OLD_S = 60.0
 REPORT_INTERVAL_S = 5.0
 # Interval at which a job reports if nothing has changed, and saves its state while the server is unreachable.
 REPORT_HEARTBEAT_S = 60.0
-# Compression level for reports: the fastest of zlib compresses 5000 files to a tenth of their size in about 10 ms.
+# Compression level for reports: zlib's fastest. It compresses the records of 5000 files to a tenth in about 10 ms.
 REPORT_ZLIB_LEVEL = 1
 # Timeout for a control room's response to a report: normally milliseconds, longer if many reports are queued.
 REPORT_ANSWER_S = 30.0
@@ -192,7 +192,7 @@ LOCATE_WAIT_S = 60.0
 HDFS_WEB_PORT, HDFS_WEB_TLS_PORT = 9870, 9871
 # Maximum size of a file's block list: half a kilobyte per block, for a file of 4 TB.
 HDFS_BLOCKS_MAX_BYTES = 16 * MIB
-# Maximum number of hosts kept of a file's block list. Blocks have three replicas; hosts with few blocks do not help.
+# Maximum number of hosts kept from a file's block list. Blocks have three replicas; hosts with few blocks do not help.
 HOSTS_OF_FILE_MAX = 3
 # Timeout for connecting. A running server accepts a connection faster, even over a lossy link.
 CONNECT_WAIT_S = 15.0
@@ -200,7 +200,7 @@ CONNECT_WAIT_S = 15.0
 HOST_ROUND_TRIP_S = 0.0001
 SITE_ROUND_TRIP_S = 0.001  # Assumed round-trip time to a server at the worker's site.
 WAN_ROUND_TRIP_S = 0.05  # Assumed round-trip time to other servers.
-# Storage elements with at most this round-trip time, which prefetching hides, count as near. It is typical of a site.
+# Storage elements count as near up to this round-trip time. It is typical within a site, and prefetching hides it.
 NEAR_ROUND_TRIP_S = 0.003
 # Time that a worker without nearby work waits before it takes work near other workers. It is about the duration of one
 # group of sub-jobs.
@@ -295,7 +295,7 @@ WORKER_BUSY_SHARE = 0.02
 # Maximum time counted between two checks of a worker. After a longer gap, the job itself must have been suspended.
 WORKER_TICK_MAX_S = 2.0
 
-# Number of files, spread over the dataset to show how they differ, on which `branchline test` runs every wagon.
+# Number of files on which `branchline test` runs every wagon: spread over the dataset, to show how the files differ.
 FORECAST_FILES = 3
 # Maximum number of entries per file in `branchline test`: about a second for most wagons, and enough to see output
 # grow.
@@ -322,7 +322,7 @@ DISK_PAGE_BYTES = 4096
 
 # Time that a process of the control room waits for a locked database, for example during a backup.
 DATABASE_WAIT_S = 10.0
-# Size to which the write-ahead log is truncated after a long read, such as a backup, made it grow.
+# The write-ahead log grows during a long read, such as a backup, and is truncated to this size afterwards.
 DATABASE_JOURNAL_MAX_BYTES = 64 * MB
 # Maximum number of points of a job's profile, as many as a plot shows. Longer profiles are thinned out.
 JOB_POINTS_MAX = 600
@@ -336,7 +336,7 @@ LOCATION_LENGTH_MAX = 4096
 BATCH_FILES_MAX = 5000
 # Maximum number of remarks, and of failed replicas, per file.
 FILE_REMARKS_MAX = 10
-# Maximum number of batches per transaction. Sharing a transaction, and its wait for the disk, is enough for 1000 jobs.
+# Maximum number of batches per transaction. They share its wait for the disk, so that the database serves 1000 jobs.
 BATCHES_TOGETHER_MAX = 50
 # Maximum number of pairs of site and storage element in a batch: more than any job reads from in five seconds.
 BATCH_SITES_MAX = 5000

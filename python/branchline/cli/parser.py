@@ -40,7 +40,7 @@ def parse(wanted: Command, words: Sequence[str]) -> dict[str, object]:
         add_parameter(groups[one.group], one)
     groups[GENERAL].add_argument("-h", "--help", action="help", help="Print this help and exit.")
     if not words and (missing := [one for one in wanted.parameters if one.is_required]):
-        # argparse would first report only the missing options, and the missing arguments once the options are given.
+        # argparse would report the missing arguments only in a later attempt, after the missing options were given.
         named = [f"{one.flags[-1]} {one.metavar}" if one.flags else one.metavar for one in missing]
         raise UsageError(f"the following arguments are required: {', '.join(named)}", wanted.name)
     if any(one.kind == "rest" for one in wanted.parameters):

@@ -21,8 +21,8 @@ const TABLES: [&str; 3] = [
     include_str!("root_classes/stated.txt"),
 ];
 
-/// Table of class versions with hand-written streamers. A file's streamer infos for these versions omit written
-/// members.
+/// Table of class versions with hand-written streamers. These streamers also write members that are missing from the
+/// streamer infos of the versions in files.
 const TABLE_BY_HAND: &str = include_str!("root_classes/by_hand.txt");
 
 /// Versions of each class, newest first, by class name.

@@ -34,7 +34,7 @@ pub struct ClassInfos {
 const INT_ARRAY: i32 = INT + ARRAY_STEP;
 
 /// Normalize the spelling of a class name: spaces, `std::`, aliases of numeric types, and in pairs also the kinds of
-/// containers. Streamer infos do not spell class names like other parts of a file.
+/// containers. This is needed because streamer infos and other parts of a file spell class names differently.
 fn spelling_key(name: &str) -> String {
     let pair = CppType::parse(name).filter(|parsed| matches!(parsed, CppType::Pair(..))).map(|pair| pair.name());
     let name = pair.as_deref().unwrap_or(name);

@@ -142,8 +142,8 @@ impl Program {
         self.0.elements.is_none().then(|| self.0.class.source())
     }
 
-    /// Name of the enumeration, if entries are fixed-size arrays of an enumeration that ROOT may not have stored. If
-    /// the entries are empty, only the element counts show whether the arrays were stored.
+    /// Name of the enumeration, if entries are fixed-size arrays of enumerations that ROOT may have omitted. If the
+    /// entries are empty, only the element counts show whether the arrays were stored.
     pub fn unsure_array(&self) -> Option<&str> {
         match self.0.class.source() {
             [step] if self.0.elements.is_some() => step.unsure_array(),

@@ -90,7 +90,7 @@ impl Step {
         })
     }
 
-    /// Name of the enumeration, if the step reads a fixed-size array of an enumeration that ROOT may not have stored.
+    /// Name of the enumeration, if the step reads a fixed-size array of enumerations that ROOT may have omitted.
     pub(crate) fn unsure_array(&self) -> Option<&str> {
         match self {
             Self::Repeat { steps, .. } => match steps.as_slice() {
@@ -238,8 +238,8 @@ pub(crate) struct Counter {
 #[derive(Debug, Clone)]
 pub(crate) struct Counted {
     pub(crate) counter: Counter,
-    /// Whether the counter is the number of rows of a symmetric matrix (TMatrixTSym), of which only the upper triangle
-    /// is stored.
+    /// Whether the array is the upper triangle of a symmetric matrix (TMatrixTSym). The counter is then the number of
+    /// rows.
     pub(crate) is_triangle: bool,
     /// Whether a flag byte precedes the array and tells if the array is stored.
     pub(crate) has_flag: bool,

@@ -142,10 +142,10 @@ def _variables(given: list[str]) -> dict[str, str]:
 
 
 def _used(file: Path, given: list[str]) -> list[str]:
-    """Return the variables that a study uses as NAME=VALUE, because values may differ on other machines.
+    """Return the variables that a study uses, each in the form NAME=VALUE. On other machines, the values may differ.
 
-    Variables that may contain secrets are left out, because reports are shared. Users who repeat the study set their
-    own.
+    Variables that may contain secrets are left out, because reports are shared. Users who repeat the study set these
+    variables themselves.
     """
     from branchline.lab.studies.study_file import variables_in
 

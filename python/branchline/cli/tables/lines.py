@@ -19,7 +19,7 @@ FILLED_SHOWN = 20
 
 
 def print_advice(found: Sequence[Advice], nothing: str = "No known change would save 3 % of the time.") -> None:
-    """Print each piece of advice, or the text ``nothing`` without advice."""
+    """Print each piece of advice, or the text ``nothing`` if there is no advice."""
     if not found:
         print_out(nothing)
     for number, one in enumerate(found, 1):

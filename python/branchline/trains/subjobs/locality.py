@@ -193,7 +193,7 @@ class MeasuresTold:
 
     @property
     def ignored(self) -> int:
-        """Largest number of measures in a response of the control room that this version does not support."""
+        """Largest number of measures in one response that were ignored because this version does not support them."""
         return self._ignored
 
     def with_heard(self, obeyed: Sequence[MeasureRecord]) -> list[MeasureRecord]:

@@ -1,5 +1,5 @@
-"""The queue of a train's sub-jobs, in dataset order. A sub-job is sent to a worker with the branches that are known at
-this time.
+"""The queue of a train's sub-jobs, in dataset order. A sub-job is sent to a worker together with the branches that are
+known by then.
 
 A worker gets nearby files first, and remote files only after a short wait (`NearFirst`).
 """

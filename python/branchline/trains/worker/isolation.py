@@ -291,8 +291,8 @@ def seeded(seed: int, wagon: str, path: str, tree: str, entry_start: int) -> Ite
 
 
 class ForkedChildren:
-    """Ends child processes that wagons of this process fork. Before it is ended, such a child process marks its wagon
-    in shared memory.
+    """Ends child processes that wagons of this process fork and that return from the wagon's code. Each child process
+    first marks its wagon in shared memory.
     """
 
     def __init__(self, names: Sequence[str]) -> None:

@@ -113,7 +113,7 @@ class OpenSubJob:
     stream: ChunkStream | StreamPart | None = None
     tree: Tree | None = None
     failed: BranchlineError | None = None
-    #: Files that are read by a second stream after this one.
+    #: Files that are read by a second stream after the open stream.
     later: list[DataFile] = field(default_factory=list)
     #: Index of the first sub-job that reads from the same stream.
     leader: int = -1
@@ -409,7 +409,7 @@ class Worker:
         learning: bool,
     ) -> None:
         """Run the wagons on a chunk, and record it. ``begin_s`` is the time at which the wait for the chunk started,
-        minus the warm-up time before it.
+        minus the total warm-up time until then.
         """
         try:
             self._coupling.run(chunk, file, result.wagons, learning=learning)

@@ -13,7 +13,7 @@ const MIXED_MAX: usize = 4;
 impl Machine<'_> {
     /// Whether the collections up to `end` contain enumerations that ROOT stores as 4-byte ints although their type has
     /// another size. ROOT does so in std::vector and std::set, but not in std::list and nested containers. The file
-    /// does not tell which, so this function checks whether the number of bytes is right for ints.
+    /// does not say which size was used, so this function checks whether the number of bytes is right for ints.
     pub(super) fn are_ints(&self, collection: &Collection, end: Option<usize>) -> bool {
         let [Step::Undescribed { numbers: Some(one), .. }] = &*collection.steps else { return false };
         let size = end.and_then(|end| end.checked_sub(self.cursor.position()));

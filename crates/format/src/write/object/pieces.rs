@@ -254,7 +254,7 @@ impl Cutter<'_, '_> {
 
     fn reference(&mut self, id: u32, mask: u32) -> Option<()> {
         let before = self.recording.key_size + MAP_OFFSET;
-        // Only references from `before` on refer to a position.
+        // References below `before` do not refer to a position.
         let Some(to) = u64::from(id).checked_sub(before) else {
             self.same(WORD);
             return Some(());
@@ -290,8 +290,8 @@ struct Comparison<'p, 'b> {
     position: usize,
     /// Positions of the byte counts of all open objects; None for an object without a byte count.
     open: Vec<Option<usize>>,
-    /// Positions in the first record. From each position on, positions in the compared record are shifted by the second
-    /// number.
+    /// Pairs of a position in the first record and a shift: from this position on, positions in the compared record
+    /// differ by the shift.
     moves: Vec<(usize, isize)>,
 }
 

@@ -19,7 +19,7 @@ use crate::write::object::recording::Recording;
 use crate::write::object::sparse::Sparse;
 
 impl Addend {
-    /// Class names of the contained objects, for error messages.
+    /// Class names of the objects with replaceable members, for error messages.
     fn names_of_owners(&self) -> String {
         let same = self.owners.chunk_by(|(_, one), (_, two)| one == two);
         let named = same.map(|same| match same {
@@ -140,7 +140,7 @@ impl Sum {
 
     /// Describe the first difference from another sum. Ignores rounding differences due to the order of addition.
     pub fn difference(&self, other: &Self) -> Option<String> {
-        // Settle buffered entries first, like before writing a sum.
+        // Settle buffered entries first, as is done before a sum is written.
         let (ours, theirs) = (self.settled(), other.settled());
         match ours.plan_of(&theirs) {
             Err(what) => return Some(what),
