@@ -20,7 +20,7 @@ pub(crate) fn now() -> u32 {
     datime(seconds)
 }
 
-/// `branchline.writing.columns.output_file.Target`.
+/// Fields of the Python class `branchline.writing.columns.output_file.Target`.
 #[derive(FromPyObject)]
 struct Target {
     path: PathBuf,
@@ -30,7 +30,7 @@ struct Target {
     title: String,
 }
 
-/// `branchline.writing.columns.output_file.Layout`.
+/// Fields of the Python class `branchline.writing.columns.output_file.Layout`.
 #[derive(FromPyObject)]
 pub(crate) struct FileLayout {
     codec: String,
@@ -39,7 +39,7 @@ pub(crate) struct FileLayout {
     page_bytes: u64,
 }
 
-/// `branchline.writing.columns.fields.ShownField`.
+/// Fields of the Python class `branchline.writing.columns.fields.ShownField`.
 #[derive(FromPyObject)]
 pub(crate) struct ShownField {
     name: String,

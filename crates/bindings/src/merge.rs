@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use crate::access::PythonAccess;
 use crate::errors::detached;
 
-/// `branchline.writing.merging.merge.MergeRequest`.
+/// Fields of the Python class `branchline.writing.merging.merge.MergeRequest`.
 #[derive(FromPyObject)]
 struct MergeRequest {
     inputs: Vec<String>,
@@ -36,7 +36,7 @@ struct MergeRequest {
     limits: MergeLimits,
 }
 
-/// `branchline.writing.merging.merge.BasketLayout`.
+/// Fields of the Python class `branchline.writing.merging.merge.BasketLayout`.
 #[derive(FromPyObject)]
 struct BasketLayout {
     basket_bytes: Option<u32>,
@@ -44,14 +44,14 @@ struct BasketLayout {
     cluster_bytes: Option<u64>,
 }
 
-/// `branchline.writing.merging.merge.EntrySelection`.
+/// Fields of the Python class `branchline.writing.merging.merge.EntrySelection`.
 #[derive(FromPyObject)]
 struct EntrySelection {
     bits: Vec<u8>,
     entries_count: u64,
 }
 
-/// `branchline.writing.merging.merge.MergeLimits`.
+/// Fields of the Python class `branchline.writing.merging.merge.MergeLimits`.
 #[derive(FromPyObject)]
 struct MergeLimits {
     memory_bytes: u64,

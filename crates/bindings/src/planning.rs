@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::access::PythonAccess;
 use crate::buffer::Buffer;
 
-/// `branchline.lab.forecast.laid_file.LaidFile`.
+/// Fields of the Python class `branchline.lab.forecast.laid_file.LaidFile`.
 #[derive(FromPyObject)]
 pub struct FileFields {
     size_bytes: u64,
@@ -31,7 +31,7 @@ pub struct FileFields {
     scratch_bytes: u64,
 }
 
-/// `branchline.lab.forecast.planned_requests.PlanRequest`.
+/// Fields of the Python class `branchline.lab.forecast.planned_requests.PlanRequest`.
 #[derive(FromPyObject)]
 pub struct RequestFields {
     access: PythonAccess,
@@ -148,7 +148,7 @@ impl TryFrom<RequestFields> for PlanSettings {
     }
 }
 
-/// `branchline.lab.forecast.planned_requests.Opening`.
+/// Returns the value of `branchline.lab.forecast.planned_requests.Opening` with this name.
 fn opening_named(name: &str) -> PyResult<PlannedOpening> {
     match name {
         "stream" => Ok(PlannedOpening::InStream),

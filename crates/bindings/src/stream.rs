@@ -35,7 +35,7 @@ struct SourceFields {
     counts_apart: bool,
 }
 
-/// `branchline.reading.trees.tree.Tree`.
+/// Fields of the Python class `branchline.reading.trees.tree.Tree`.
 #[derive(FromPyObject)]
 struct OpenTree {
     core: Py<Tree>,

@@ -27,7 +27,7 @@ pub struct WrittenKey {
     title: String,
 }
 
-/// `branchline.writing.recreate.copies.Differences`.
+/// Fields of the Python class `branchline.writing.recreate.copies.Differences`.
 #[derive(FromPyObject)]
 struct ObjectDifferences {
     title: Option<String>,
@@ -37,7 +37,7 @@ struct ObjectDifferences {
 /// Pairs of a field's path and its description.
 type Descriptions = Vec<(String, String)>;
 
-/// `branchline.writing.recreate.writable_tree.NewTable`.
+/// Fields of the Python class `branchline.writing.recreate.writable_tree.NewTable`.
 #[derive(FromPyObject)]
 struct Table {
     name: String,
@@ -194,8 +194,8 @@ impl WritableFile {
     }
 
     /// Resumes filling a tree or an RNTuple that the file already contained. `old` is the file from which the existing
-    /// entries' metadata are read, `table` has the columns that will be filled, and `counts` are the maxima of the
-    /// existing counters. Returns the table's index for `fill`.
+    /// entries' metadata are read, `table` has the columns that will be filled, and `counts` has the maximum value of
+    /// each existing counter. Returns the table's index for `fill`.
     fn resume_table(
         &self,
         py: Python<'_>,

@@ -361,8 +361,8 @@ pub(crate) fn is_behind_pointer(element: &Element) -> bool {
     element.type_name.trim_end().ends_with('*')
 }
 
-/// Mark small enumerations in the containers of these members as packed. Only for containers behind a pointer, in an
-/// array, or in a memberwise or split collection: ROOT does not pack enumerations in a container that is a plain member.
+/// Mark small enumerations in the containers of these members as packed. ROOT packs them only in containers behind a
+/// pointer, in an array, or in a memberwise or split collection.
 pub(crate) fn pack_enumerations(members: &mut [Step]) {
     for member in members {
         if let Step::Headed { steps, .. } = member
