@@ -199,7 +199,7 @@ impl Fluid {
         one.bound_use + one.crossed.iter().map(of).sum::<f64>()
     }
 
-    /// Reserves free capacity of an unsaturated resource for the flows that cross it. Returns false if these flows
+    /// Reserves free capacity of an unsaturated resource for the flows that cross it. Returns false if the flows
     /// already exceed the capacity.
     pub(super) fn books(&mut self, resource: ResourceId) -> bool {
         let taken = self.taken(resource);

@@ -52,8 +52,8 @@ pub(super) struct Flow {
     pub(super) mark: u32,
 }
 
-/// End of a flow, as a sort key: the progress that its bottleneck resource will have at its end. For a flow at its own
-/// bound, the time of its end.
+/// The end of a flow, as a sort key: the progress of the flow's bottleneck resource at that time or, for a flow at its
+/// own bound, the time itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) at: Time,

@@ -242,7 +242,7 @@ def advise(
         return
     if chosen is None or subject is None:
         hint = "give the current location of the files" if subject is None else "apply the advice by hand"
-        raise OptionError("there is no advice that this command can apply or measure", hint=hint)
+        raise OptionError("this command cannot apply or measure any of the advice", hint=hint)
     written = do(chosen, subject.files, do_in) if do_in else ()
     for file in written:
         print_out(f"written and verified: {file.path}")
