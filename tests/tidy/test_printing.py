@@ -12,6 +12,7 @@ PACKAGE = REPOSITORY / "python" / "branchline"
 #: Modules that write something else: answers to the parent process through a pipe, a message of a signal handler, or
 #: output of the user's code.
 OTHERS = {
+    "lab/advice/timed_read.py",
     "lab/sampling/job_process.py",
     "control/trains/owner_process.py",
     "cli/printing.py",

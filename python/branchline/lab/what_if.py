@@ -21,7 +21,7 @@ from branchline.lab.forecast.forecasting import WhatIf, changed_work
 from branchline.lab.forecast.forecasting import what_if as forecast_of
 from branchline.lab.forecast.model import file_costs
 from branchline.lab.forecast.rates import OtherCodec, try_codec
-from branchline.lab.forecast.subject import Subject, is_job, job_record, subject_of
+from branchline.lab.forecast.subject import Subject, is_job, job_record, situated, subject_of
 from branchline.lab.limits import CPU_SPREAD
 from branchline.lab.simulation.job_plan import Block, BlockPlan, ReadingAhead, plans_of
 from branchline.lab.simulation.platform import Link, Nodes, Platform, Storage, load_platform
@@ -111,21 +111,30 @@ def answer(
     return forecast_of(subject, conditions, other)
 
 
-def advice_on(location: list[str], branches: tuple[str, ...] | None, access: Access | None) -> AdvisedWork:
+def advice_on(
+    location: list[str],
+    branches: tuple[str, ...] | None,
+    access: Access | None,
+    *,
+    jobs: int = 1,
+    is_cold: bool = False,
+) -> AdvisedWork:
     """Return advice on a job, a dataset or a trace. If a job's files are gone, the advice uses only the job's record.
 
-    Raises the errors of reading a dataset or trace.
+    ``jobs`` such jobs run concurrently. With ``is_cold``, files are read from the disk and not from the page cache.
+    Raises the errors of reading a dataset or trace, and OptionError with ``is_cold`` for files that are not on a local
+    disk.
     """
     trace = _named_trace(location)
     if trace is not None:
-        subject = subject_of_trace(location[0], trace, access)
+        subject = situated(subject_of_trace(location[0], trace, access), jobs, is_cold=is_cold)
         return AdvisedWork(advise(subject), subject)
     if len(location) > 1 or not is_job(location[0]):
-        subject = subject_of(location, branches, access)
+        subject = situated(subject_of(location, branches, access), jobs, is_cold=is_cold)
         return AdvisedWork(advise(subject), subject)
     job = job_record(location[0])
     try:
-        subject = subject_of(location, branches, access)
+        subject = situated(subject_of(location, branches, access), jobs, is_cold=is_cold)
     except GONE as error:
         unsaid = (
             f"the files of the job cannot be read: {error}\n"

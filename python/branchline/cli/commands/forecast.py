@@ -201,13 +201,25 @@ def advise(
     is_proved: Annotated[
         bool, Option("--prove", help="Measure the gain with pairs of runs, and compare it with the forecast.")
     ] = False,
+    jobs: Annotated[
+        int, Option("--jobs", metavar="N", help="Number of such jobs that run concurrently on this machine.")
+    ] = 1,
+    is_cold: Annotated[
+        bool,
+        Option(
+            "--cold",
+            help="Evict the sample from the page cache before each read, as for a dataset larger than the memory. "
+            "Changed files are written to a temporary folder beside the files.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Suggest changes that make a job or the reading of a dataset faster: at most five, the largest gain first.
 
-    Gains are forecast as by `branchline forecast`, or measured on a sample if the files are near; gains below 3 % are
-    not reported. Several jobs over the same files are compared with one train of all their wagons. If the files
-    of a job no longer exist, the advice is based on its record alone.
+    Gains are forecast as by `branchline forecast`, or measured on a sample if the files are near. Changes that gain
+    less than 3 %, or whose gain is unclear, are only named, with the interval of the gain. Several jobs over the same
+    files are compared with one train of all their wagons. If the files of a job no longer exist, the advice is based on
+    its record alone.
 
     Examples:
         What would help a job:
@@ -216,28 +228,35 @@ def advise(
             branchline advise out-1 out-2 out-3
         What would help when reading two branches of some files:
             branchline advise "data/*.root" --branches a,b
+        The same for eight jobs that read from a disk, not from memory:
+            branchline advise "data/*.root" --branches a,b --jobs 8 --cold
         Apply the advice, and measure the gain:
             branchline advise "data/*.root" --do better --prove
 
     """
     from branchline.cli.tables.lines import print_advice
-    from branchline.lab.advice.advise import advice_of, do
+    from branchline.lab.advice.advise import advice_of, do, gains_of
     from branchline.lab.forecast.subject import is_job
     from branchline.lab.what_if import advice_on
 
+    is_situation = jobs != 1 or is_cold
+    if is_situation and is_proved:
+        raise OptionError("--prove measures one job with files in memory", hint="leave out --jobs and --cold")
     if len(location) > 1 and all(map(is_job, location)):
+        if is_situation:
+            raise OptionError("several jobs are compared by their records", hint="leave out --jobs and --cold")
         _advise_together(location, as_json=as_json)
         return
     with requests_recorded(reading.trace_to):
-        said = advice_on(location, comma_separated(branches), reading.access)
+        said = advice_on(location, comma_separated(branches), reading.access, jobs=jobs, is_cold=is_cold)
     found, subject = said.found, said.subject
     if said.unsaid:
         log(said.unsaid)
     if as_json:
-        print_json(finite(to_plain(found)))
+        print_json(finite([{**to_plain(one), "answer": one.advice.gain.answer} for one in found]))
         return
     print_advice(advice_of(found))
-    chosen = next((one for one in found if one.change.writes or not do_in), None)
+    chosen = next((one for one in gains_of(found) if one.change.writes or not do_in), None)
     if not (do_in or is_proved):
         return
     if chosen is None or subject is None:

@@ -74,7 +74,7 @@ def _inspect_dataset(files: tuple[DataFile, ...], *, as_json: bool) -> int:
     bad = {path for path, _ in dataset.bad}
     advice = _advice([_location(one) for one in files if one.path not in bad], None)
     if as_json:
-        print_json({**dataset.as_json(), "advice": to_plain(advice)})
+        print_json({**dataset.as_json(), "advice": _plain(advice)})
     else:
         print_dataset(dataset)
         _print_known(advice)
@@ -97,7 +97,7 @@ def _inspect_file(
 
         draw(layout, picture)
     if as_json:
-        print_json({**layout.as_json(), "advice": to_plain(advice)})
+        print_json({**layout.as_json(), "advice": _plain(advice)})
         return
     print_file(layout, console())
     _print_known(advice)
@@ -125,6 +125,11 @@ def _advice(files: list[str], branches: tuple[str, ...] | None) -> list[Advice] 
     except BranchlineError as error:
         print_error(f"branchline: no advice, because a sample cannot be read: {error}")
         return None
+
+
+def _plain(advice: list[Advice] | None) -> list[object] | None:
+    """Return the advice with its answers for JSON."""
+    return None if advice is None else [{**to_plain(one), "answer": one.gain.answer} for one in advice]
 
 
 def _print_known(advice: list[Advice] | None) -> None:

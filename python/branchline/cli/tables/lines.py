@@ -19,12 +19,19 @@ FILLED_SHOWN = 20
 
 
 def print_advice(found: Sequence[Advice], nothing: str = "No known change would save 3 % of the time.") -> None:
-    """Print each piece of advice, or the text ``nothing`` if there is no advice."""
-    if not found:
+    """Print each piece of advice that has a gain, or the text ``nothing`` without one. Other changes follow in one line
+    for each answer.
+    """
+    gains = [one for one in found if one.gain.answer == "gain"]
+    if not gains:
         print_out(nothing)
-    for number, one in enumerate(found, 1):
+    for number, one in enumerate(gains, 1):
         for line in one.lines(number):
             print_out(line)
+    for answer in ("no gain", "unclear"):
+        others = [f"{one.id} ({one.gain.words()})" for one in found if one.gain.answer == answer]
+        if others:
+            print_out(f"{answer}: {', '.join(others)}")
 
 
 def print_checked(found: CheckedForecasts, *, as_json: bool) -> None:

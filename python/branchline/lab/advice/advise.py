@@ -1,7 +1,7 @@
 """Advice on a job or a dataset: propose the changes that save the most time, and write the files of a proposed change.
 
-The gain of a change is measured on a sample of the files, forecast by the model, or taken from the job's record.
-Changes without a gain are not proposed.
+The gain of a change is measured on a sample of the files, forecast by the model, or taken from the job's record. The
+answer for each change is a gain, no gain, or unclear.
 """
 
 from __future__ import annotations
@@ -60,13 +60,14 @@ class Advised:
 
 
 def advise(subject: Subject) -> list[Advised]:
-    """Return at most five pieces of advice, largest gain first.
+    """Return at most five pieces of advice with a gain, largest gain first, followed by all changes without a gain or
+    with an unclear answer.
 
-    Proposals with a gain below 3 %, or with an interval that includes 0, are dropped. For nearby files, changes are
-    tried on a sample; for remote files, their gain is forecast by the model.
+    For nearby files, changes are tried on a sample; for remote files, their gain is forecast by the model. Raises
+    OptionError if the subject is cold and the sample cannot be written beside the files.
     """
     found = [one for proposal in proposals(subject) if (one := _judged(subject, proposal))]
-    if not any(one.advice.id.startswith(_FLAWS_OF_FILES) for one in found):
+    if not any(one.advice.id.startswith(_FLAWS_OF_FILES) for one in gains_of(found)):
         # Converting the files would hide other flaws, so it is only proposed for files without flaws.
         found += [one for proposal in columns_of_ntuple(subject) if (one := _judged(subject, proposal))]
     planned = {one.advice.id.partition("-")[0] for one in found}
@@ -75,7 +76,8 @@ def advise(subject: Subject) -> list[Advised]:
         record = [one for one in advise_job(subject.job) if one.id.partition("-")[0] not in planned | _FROM_FILES]
         found += [Advised(one, AdvisedChange(OTHER, option=one.change)) for one in record]
     by_advice = {id(one.advice): one for one in found}
-    return [by_advice[id(one)] for one in best(one.advice for one in found)]
+    chosen = [by_advice[id(one)] for one in best(one.advice for one in found)]
+    return chosen + [one for one in found if one.advice.gain.answer != "gain"]
 
 
 def advise_without_files(job: JobRecord) -> list[Advised]:
@@ -86,6 +88,11 @@ def advise_without_files(job: JobRecord) -> list[Advised]:
 def advice_of(found: Sequence[Advised]) -> list[Advice]:
     """Return only the advice, without changes and forecasts, for reports."""
     return [one.advice for one in found]
+
+
+def gains_of(found: Sequence[Advised]) -> list[Advised]:
+    """Return the advice with a gain."""
+    return [one for one in found if one.advice.gain.answer == "gain"]
 
 
 def do(advised: Advised, files: Sequence[DataFile], folder: Path) -> tuple[DataFile, ...]:

@@ -240,7 +240,9 @@ def _small_files(subject: Subject) -> Iterator[Proposal]:
     if len(subject.files) < 2 or mean >= SMALL_FILE_BYTES:
         return
     into = max(1, round(mean * len(subject.files) / MERGED_BYTES))
-    if not is_far(subject) and _opening_share(subject, into) < GAIN_MIN:
+    # Seeks and concurrent jobs cost more than opening the files; only a trial can show how much.
+    is_alone_in_memory = subject.jobs == 1 and not subject.is_cold
+    if is_alone_in_memory and not is_far(subject) and _opening_share(subject, into) < GAIN_MIN:
         return
     what = f"{counted(len(subject.files), 'file')} of {size(mean)}, each opened for itself"
     words = f"branchline merge {_inputs(subject)} -o merged.root --max-size '1 GB' --verify"

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from branchline.errors import BranchlineError
+from branchline.errors import BranchlineError, OptionError
 from branchline.lab.advice.changes import CONVERTED, MERGED, AdvisedChange, is_same, write_changed
-from branchline.lab.advice.timed_read import ReadingRequest, read_apart_s
+from branchline.lab.advice.timed_read import ReadingRequest, read_at_once_s
 from branchline.lab.forecast.subject import Subject
+from branchline.lab.sampling.page_cache import make_cold
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.sources import Source
@@ -73,25 +74,61 @@ def try_change(subject: Subject, change: AdvisedChange) -> TriedChange | None:
     sample = _sample(subject, change)
     if not sample:
         return None
-    with tempfile.TemporaryDirectory(prefix="branchline-try-") as folder:
+    shares = _shares(subject, change, sample)
+    with _trial_folder(subject, sample) as name:
+        folder = Path(name)
         try:
-            after = write_changed(change, sample, Path(folder), is_verified=False) if change.writes else sample
-            if change.kind == CONVERTED and not is_same(after, sample):
+            changed = _changed(change, shares, folder)
+            if change.kind == CONVERTED and not all(map(is_same, changed, shares)):
                 # A conversion that loses or renames branches is not an improvement.
                 return None
-            is_apart = change.kind == MERGED
-            before, others = _in_turns(subject, change, sample, after, Path(folder) if is_apart else None)
-            written = sum(Path(one.path).stat().st_size for one in after) if change.writes else 0
+            is_apart = change.kind == MERGED or subject.jobs > 1 or subject.is_cold
+            before, others = _in_turns(subject, change, shares, changed, folder if is_apart else None)
+            written = sum(Path(one.path).stat().st_size for own in changed for one in own) if change.writes else 0
         except BranchlineError:
             return None
     sizes = _sizes(subject)
-    size = sum(sizes[one.path] for one in sample)
-    part = min(1.0, size / max(1, sum(sizes.values())))
+    size = sum(sizes[one.path] for own in shares for one in own)
+    part = min(1.0, size / len(shares) / max(1, sum(sizes.values())))
     growth = written / max(1, size) - 1 if change.writes else 0.0
     if is_apart:
         middle = statistics.median(before), statistics.median(others)
         return TriedChange(*middle, part, noise_of_medians(before, others), growth, is_apart=True)
     return TriedChange(min(before), min(others), part, noise_of(before, others), growth)
+
+
+def _shares(subject: Subject, change: AdvisedChange, sample: Sequence[DataFile]) -> list[list[DataFile]]:
+    """Return the files that each of the concurrent jobs reads: different ones if there are enough, otherwise all."""
+    least = 2 if change.kind == MERGED else 1
+    if len(sample) < least * subject.jobs:
+        return [list(sample)] * subject.jobs
+    return [list(sample[number :: subject.jobs]) for number in range(subject.jobs)]
+
+
+def _changed(change: AdvisedChange, shares: Sequence[list[DataFile]], folder: Path) -> list[list[DataFile]]:
+    """Write the changed files of each job into a folder of its own, and return the files that the jobs then read."""
+    if not change.writes:
+        return list(shares)
+    if all(own is shares[0] for own in shares):
+        return [list(write_changed(change, shares[0], folder / "0", is_verified=False))] * len(shares)
+    return [
+        list(write_changed(change, own, folder / str(number), is_verified=False)) for number, own in enumerate(shares)
+    ]
+
+
+def _trial_folder(subject: Subject, sample: Sequence[DataFile]) -> tempfile.TemporaryDirectory[str]:
+    """Create the folder for changed files. Cold files must be on the same device as the originals.
+
+    Raises OptionError if the folder cannot be created there.
+    """
+    if not subject.is_cold:
+        return tempfile.TemporaryDirectory(prefix="branchline-try-")
+    beside = Path(sample[0].path).resolve().parent
+    try:
+        return tempfile.TemporaryDirectory(prefix=".branchline-try-", dir=beside)
+    except OSError as error:
+        hint = "copy some of the files to a folder on the same disk, and give that folder"
+        raise OptionError(f"no file can be written to {beside}: {error.strerror}", hint=hint) from None
 
 
 def _sizes(subject: Subject) -> dict[str, int]:
@@ -149,23 +186,29 @@ def _sample(subject: Subject, change: AdvisedChange) -> list[DataFile]:
 
 
 def _in_turns(
-    subject: Subject, change: AdvisedChange, before: Sequence[DataFile], after: Sequence[DataFile], apart: Path | None
+    subject: Subject,
+    change: AdvisedChange,
+    before: Sequence[list[DataFile]],
+    after: Sequence[list[DataFile]],
+    apart: Path | None,
 ) -> tuple[list[float], list[float]]:
-    """Return the times of both series, measured alternately. With a folder ``apart``, each read uses its own
-    process.
+    """Return the times of both series, measured alternately, for the files of each job. With a folder ``apart``, each
+    job is a new process; without, the only job reads in this process.
     """
     branches, limit = subject.branches, subject.memory_limit_bytes
     begin_s = time.monotonic()
     times: tuple[list[float], list[float]] = ([], [])
     while _goes_on(times, time.monotonic() - begin_s):
-        for own, files, access in zip(
+        for own, jobs, access in zip(
             times, (before, after), (subject.access, change.access or subject.access), strict=True
         ):
+            if subject.is_cold:
+                make_cold(list({one.path for files in jobs for one in files}))
             if apart is None:
-                own.append(read_s(files, branches, access, subject.threads, limit))
-            else:
-                request = ReadingRequest.of(files, branches, access, subject.threads, apart / "done.json")
-                own.append(read_apart_s(replace(request, memory_limit_bytes=limit), apart / "request.json"))
+                own.append(read_s(jobs[0], branches, access, subject.threads, limit))
+                continue
+            requests = [ReadingRequest.of(files, branches, access, subject.threads, apart) for files in jobs]
+            own.append(read_at_once_s([replace(one, memory_limit_bytes=limit) for one in requests], apart))
     return times
 
 

@@ -5,16 +5,18 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from branchline.base.plain import from_plain, to_plain
 from branchline.base.processes import own_python
-from branchline.base.quantities import GIB
+from branchline.base.quantities import GIB, duration
 from branchline.errors import BranchlineError
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
@@ -30,7 +32,8 @@ READING_S_MAX = 300.0
 @dataclass(frozen=True)
 class ReadingRequest:
     """The files to read, with access settings. ``trees`` has the name of each file's tree, empty for the only tree. An
-    empty ``branches`` stands for all branches. The process writes its result to the file ``done``.
+    empty ``branches`` stands for all branches. The process writes its result to the file ``done``. With ``waits``, it
+    prints a line when it is ready, and reads the files after it has received a line.
     """
 
     files: list[str]
@@ -44,6 +47,7 @@ class ReadingRequest:
     cache_dir: str | None = None
     done: str = ""
     memory_limit_bytes: int = GIB
+    waits: bool = False
     reading_version: int = READING_VERSION
 
     @classmethod
@@ -104,23 +108,53 @@ def read(request: ReadingRequest) -> int:
     return entries
 
 
-def read_apart_s(request: ReadingRequest, path: Path) -> float:
-    """Return the time in seconds for reading in a separate process, which gets its request in the file ``path``. Raises
-    BranchlineError if the process fails.
+def read_at_once_s(requests: Sequence[ReadingRequest], folder: Path) -> float:
+    """Return the mean time in seconds of several jobs that read concurrently, each in its own process. All start to
+    read when the last one is ready. ``folder`` is for the requests and results.
+
+    Raises BranchlineError if a process fails.
     """
-    request.write(path)
-    command = [*own_python(), "-m", "branchline.lab.advice.timed_read", str(path)]
-    done = subprocess.run(  # noqa: S603 - a module of this package
-        command, capture_output=True, check=False, text=True, timeout=READING_S_MAX
-    )
-    if done.returncode:
-        raise BranchlineError(f"the reading process ended with code {done.returncode}: {done.stderr[-400:]}")
-    return ReadingDone.of(Path(request.done)).wall_s
+    processes: list[subprocess.Popen[str]] = []
+    results = [folder / f"done-{number}.json" for number in range(len(requests))]
+    try:
+        for number, (request, result) in enumerate(zip(requests, results, strict=True)):
+            path = folder / f"request-{number}.json"
+            replace(request, done=str(result), waits=True).write(path)
+            command = [*own_python(), "-m", "branchline.lab.advice.timed_read", str(path)]
+            pipe = subprocess.PIPE
+            process = subprocess.Popen(  # noqa: S603 - a module of this package
+                command, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+            )
+            processes.append(process)
+        for process in processes:
+            # The line is empty if the process has failed, which is reported below.
+            assert process.stdout is not None
+            process.stdout.readline()
+        for process in processes:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):
+                process.stdin.write("\n")
+                process.stdin.flush()
+        for process in processes:
+            _, said = process.communicate(timeout=READING_S_MAX)
+            if process.returncode:
+                raise BranchlineError(f"the reading process ended with code {process.returncode}: {said[-400:]}")
+    except subprocess.TimeoutExpired:
+        raise BranchlineError(f"a sample was not read within {duration(READING_S_MAX)}") from None
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return statistics.fmean(ReadingDone.of(one).wall_s for one in results)
 
 
 def main(path: Path) -> None:
     """Execute the request in the file ``path`` and write the result. Raises the errors of reading."""
     request: ReadingRequest = from_plain(ReadingRequest, json.loads(path.read_text(encoding="utf-8")))
+    if request.waits:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
     begin_s = time.monotonic()
     entries = read(request)
     done = ReadingDone(time.monotonic() - begin_s, entries)

@@ -22,6 +22,8 @@ from branchline.records.sensors.this_process import cpu_count
 
 #: Maximum number of files whose metadata are read, spread over the dataset; all files are assumed to be similar.
 PLANNED_FILES = 64
+#: Maximum number of concurrent jobs that are tried, each of them a process.
+CONCURRENT_JOBS_MAX = 64
 #: Maximum number of files that are opened concurrently.
 OPENED_AT_A_TIME = 16
 JOB_FILE = "job.json"
@@ -35,6 +37,8 @@ class Subject:
     branches (None for all). ``job`` is the record of a finished job, None for a dataset. ``calibrated`` is the age of
     the calibration from which rates are taken. ``errors`` come from the forecasts that were checked on this machine,
     None if there are too few.
+
+    ``jobs`` such jobs run concurrently on this machine. With ``is_cold``, no file is in the page cache.
     """
 
     name: str
@@ -52,6 +56,8 @@ class Subject:
     job: JobRecord | None = None
     calibrated: str = ""
     errors: Errors | None = None
+    jobs: int = 1
+    is_cold: bool = False
 
     @property
     def stream_bytes(self) -> int:
@@ -100,6 +106,20 @@ def subject_of(location: list[str], branches: tuple[str, ...] | None = None, acc
     words = known.age_words() if known else ""
     errors = errors_seen(load_checked().here().log_errors())
     return Subject(location[0], files, laid, branches, chosen, rates, 1, cores, cores, calibrated=words, errors=errors)
+
+
+def situated(subject: Subject, jobs: int, *, is_cold: bool) -> Subject:
+    """Return the subject for several concurrent jobs, and with files that are not in the page cache. The jobs share the
+    bandwidth of the storage.
+
+    Raises OptionError for an invalid number of jobs, and for remote files with ``is_cold``.
+    """
+    if not 1 <= jobs <= CONCURRENT_JOBS_MAX:
+        raise OptionError(f"invalid number of concurrent jobs: {jobs}", hint=f"give 1 to {CONCURRENT_JOBS_MAX}")
+    if is_cold and any(not one.is_near for one in subject.laid):
+        raise OptionError("--cold needs files on a local disk", hint="leave it out for files on servers and mounts")
+    rates = replace(subject.rates, bytes_per_second=subject.rates.bytes_per_second / jobs)
+    return replace(subject, jobs=jobs, is_cold=is_cold, rates=rates)
 
 
 def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:

@@ -11,6 +11,7 @@ import math
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from branchline.base.quantities import duration
 
@@ -22,6 +23,8 @@ ANALYST, MANAGER, SITE = "analyst", "data manager", "site"
 GAIN_MIN = 0.03
 #: Maximum number of pieces of advice shown: users do not follow longer lists.
 PIECES_MAX = 5
+#: What is known about a change: that it saves time, that it does not, or neither.
+Answer = Literal["gain", "no gain", "unclear"]
 #: Relative error of a time that is estimated from a job's record alone, if the change speeds the job up by a factor of
 #: e.
 RECORD_ERROR = 0.25
@@ -40,6 +43,19 @@ class Gain:
     value: float
     low: float
     high: float
+
+    @property
+    def answer(self) -> Answer:
+        """Whether the change saves time. "unclear" if the interval contains both gains above `GAIN_MIN` and losses or
+        negligible gains.
+        """
+        if self.value >= GAIN_MIN and self.low > 0:
+            return "gain"
+        return "no gain" if self.high < GAIN_MIN else "unclear"
+
+    def words(self) -> str:
+        """Return the interval in percent."""
+        return f"{100 * self.low:.0f} to {100 * self.high:.0f} %"
 
 
 @dataclass(frozen=True)
@@ -71,7 +87,7 @@ class Advice:
         """Describe the saved fraction with its confidence interval, and the times before and after the change."""
         gain = self.gain
         return (
-            f"saves {100 * gain.value:.0f} % of the time ({100 * gain.low:.0f} to {100 * gain.high:.0f} %): about "
+            f"saves {100 * gain.value:.0f} % of the time ({gain.words()}): about "
             f"{self.then_words()} instead of {duration(self.now_s)}"
         )
 
@@ -126,11 +142,11 @@ def gain_between(now_s: float, then_s: float, error: float, noise: float = 0.0) 
 def best(found: Iterable[Advice]) -> list[Advice]:
     """Return at most `PIECES_MAX` pieces of advice, the largest gain first.
 
-    Only the best piece of each kind is kept, because for example two access modes exclude each other. Gains below
-    `GAIN_MIN`, or whose confidence interval includes 0, are dropped.
+    Only the best piece of each kind is kept, because for example two access modes exclude each other. Changes without
+    a certain gain are dropped.
     """
     kept: list[Advice] = []
-    worth = (one for one in found if one.gain.value >= GAIN_MIN and one.gain.low > 0)
+    worth = (one for one in found if one.gain.answer == "gain")
     for one in sorted(worth, key=lambda one: -one.gain.value):
         if not any(one.id.partition("-")[0] == other.id.partition("-")[0] for other in kept):
             kept.append(one)

@@ -12,19 +12,28 @@ import pytest
 import uproot
 from tests.unit.lab.forecast.test_planned_requests import write
 
+from branchline.cli.tables.lines import print_advice
 from branchline.errors import BranchlineError, OptionError
-from branchline.lab.advice.advise import Advised, advice_of, do
+from branchline.lab.advice.advise import Advised, advice_of, do, gains_of
 from branchline.lab.advice.advise import advise as advised
-from branchline.lab.advice.changes import MERGED, AdvisedChange, write_changed
+from branchline.lab.advice.changes import MERGED, ORDERED, AdvisedChange, write_changed
 from branchline.lab.advice.proposals import columns_of_ntuple, proposals
-from branchline.lab.advice.sample_trial import ONE_ROUND_NOISE, is_unsettled, noise_of, noise_of_medians, try_change
-from branchline.lab.advice.timed_read import ReadingRequest, read, read_apart_s
+from branchline.lab.advice.sample_trial import (
+    ONE_ROUND_NOISE,
+    _shares,
+    is_unsettled,
+    noise_of,
+    noise_of_medians,
+    try_change,
+)
+from branchline.lab.advice.timed_read import ReadingDone, ReadingRequest, read, read_at_once_s
 from branchline.lab.forecast.laid_file import laid_file, names_of
 from branchline.lab.forecast.rates import Rates
-from branchline.lab.forecast.subject import Subject
+from branchline.lab.forecast.subject import Subject, situated
+from branchline.lab.sampling.page_cache import make_cold
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
-from branchline.records.diagnosis.advice import PIECES_MAX, Advice, gain_between
+from branchline.records.diagnosis.advice import MANAGER, PIECES_MAX, Advice, Gain, gain_between
 from branchline.records.sensors.record import JobRecord
 from branchline.writing.merging.merge import merge
 
@@ -44,7 +53,7 @@ def subject_of(paths: list[Path], rates: Rates, access: Access | None = None, **
 
 
 def advise(subject: Subject) -> list[Advice]:
-    return advice_of(advised(subject))
+    return advice_of(gains_of(advised(subject)))
 
 
 def piece(subject: Subject, id_: str) -> Advised:
@@ -116,7 +125,83 @@ def test_small_files_are_tried_all_and_each_time_in_a_new_process(tmp_path: Path
 def test_a_process_that_cannot_read_is_an_error(tmp_path: Path) -> None:
     request = ReadingRequest([str(tmp_path / "none.root")], ["events"], done=str(tmp_path / "done.json"))
     with pytest.raises(BranchlineError, match="the reading process ended with code"):
-        read_apart_s(request, tmp_path / "request.json")
+        read_at_once_s([request], tmp_path)
+
+
+def test_concurrent_jobs_read_different_files_if_there_are_enough(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{number}.root", [50] * 2) for number in range(6)]
+    subject = subject_of(paths, NEAR, jobs=3)
+    merged, ordered = AdvisedChange(MERGED, max_bytes=10**9), AdvisedChange(ORDERED)
+    shares = _shares(subject, merged, subject.files)
+    assert [len(own) for own in shares] == [2, 2, 2]
+    assert {one.path for own in shares for one in own} == {str(path) for path in paths}
+    assert [len(own) for own in _shares(replace(subject, jobs=6), ordered, subject.files)] == [1] * 6
+    # Four jobs cannot merge two files each.
+    assert [len(own) for own in _shares(replace(subject, jobs=4), merged, subject.files)] == [6] * 4
+    trial = try_change(subject, merged)
+    assert trial is not None
+    assert trial.is_apart
+    assert trial.part == pytest.approx(1 / 3, rel=0.2)
+
+
+def test_concurrent_jobs_begin_when_all_are_ready(tmp_path: Path) -> None:
+    path = write(tmp_path / "events.root", [50] * 2)
+    request = ReadingRequest([str(path)], ["events"])
+    assert read_at_once_s([request] * 3, tmp_path) > 0
+    assert {ReadingDone.of(tmp_path / f"done-{number}.json").entries for number in range(3)} == {100}
+    bad = replace(request, files=[str(tmp_path / "none.root")])
+    with pytest.raises(BranchlineError, match=r"none\.root"):
+        read_at_once_s([request, bad], tmp_path)
+
+
+def test_cold_files_are_evicted_before_each_read_and_changed_ones_lie_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "events.root", [50] * 2)
+    evicted: list[list[str]] = []
+
+    def noted(files: list[str]) -> None:
+        make_cold(files)
+        evicted.append(files)
+
+    monkeypatch.setattr("branchline.lab.advice.sample_trial.make_cold", noted)
+    subject = situated(subject_of([path], NEAR), 1, is_cold=True)
+    assert try_change(subject, AdvisedChange(ORDERED)) is not None
+    assert evicted[0] == [str(path)]
+    changed = {Path(one) for [one] in evicted} - {path}
+    assert [one.relative_to(tmp_path).parts[0][:15] for one in changed] == [".branchline-try"]
+    assert len(evicted) >= 2
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_situation_that_cannot_be_is_refused(good: Path) -> None:
+    for jobs in (0, -1, 65):
+        with pytest.raises(OptionError, match=f"number of concurrent jobs: {jobs}"):
+            situated(subject_of([good], NEAR), jobs, is_cold=False)
+    with pytest.raises(OptionError, match="needs files on a local disk"):
+        situated(subject_of([good], FAR), 1, is_cold=True)
+    assert situated(subject_of([good], FAR), 4, is_cold=False).rates.bytes_per_second == FAR.bytes_per_second / 4
+
+
+@pytest.mark.parametrize(
+    ("gain", "answer"),
+    [
+        (Gain(0.1, 0.05, 0.15), "gain"),
+        (Gain(0.01, -0.01, 0.029), "no gain"),
+        (Gain(-0.2, -0.4, -0.1), "no gain"),
+        (Gain(0.1, -0.01, 0.2), "unclear"),
+        (Gain(0.02, 0.01, 0.04), "unclear"),
+    ],
+)
+def test_there_are_three_answers(gain: Gain, answer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gain.answer == answer
+    print_advice([Advice("layout-order", "it jumps", "reorder", gain, "space", MANAGER, 10.0)])
+    said = capsys.readouterr().out
+    if answer == "gain":
+        assert said.startswith("1. it jumps")
+    else:
+        low, high = (f"{100 * one:.0f}" for one in (gain.low, gain.high))
+        assert said == (f"No known change would save 3 % of the time.\n{answer}: layout-order ({low} to {high} %)\n")
 
 
 def test_the_noise_of_medians_is_that_of_their_ratio() -> None:
