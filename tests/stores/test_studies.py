@@ -137,6 +137,14 @@ def test_files_are_below_their_place_at_servers(place: str, folder: str, wanted:
     assert found.size_bytes == (served.data / wanted.partition("}")[2].lstrip("/")).stat().st_size
 
 
+@pytest.mark.parametrize("listing", ["page", "json"])
+def test_the_sizes_of_files_that_match_a_pattern_are_known_over_http(listing: str, served: Served) -> None:
+    found = files_of(JobSettings(where=(f"http://127.0.0.1:{served.nginx.port}/{listing}",), files=("s*.root",)))
+    [names] = found.of_jobs
+    assert names
+    assert found.size_bytes == sum((served.data / one.rpartition("/")[2]).stat().st_size for one in names)
+
+
 BLOCKS = """
 question = "How fast is the server?"
 precision = "90%"
