@@ -31,7 +31,7 @@ BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "queries", "agc", "storages", "merging",
     "histograms", "layouts",
     "access", "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
-    "cluster-peers", "serving", "control-room", "lab", "lab-storages", "writing",
+    "cluster-peers", "serving", "control-room", "lab", "lab-storages", "lab-ratios", "writing",
     "forecasts", "simulation", "advice",
 )  # fmt: skip
 
@@ -69,6 +69,7 @@ class Size:
     lab_studies: int
     lab_pairs: int
     lab_storage_studies: int
+    lab_ratio_studies: int
     dispatched: tuple[int, int]
     cluster_files: int
     cluster_events: int
@@ -107,6 +108,7 @@ FULL = Size(
     lab_studies=400,
     lab_pairs=12,
     lab_storage_studies=200,
+    lab_ratio_studies=200,
     dispatched=(20_000, 100_000),
     cluster_files=300,
     cluster_events=25_000,
@@ -145,6 +147,7 @@ QUICK = Size(
     lab_studies=10,
     lab_pairs=6,
     lab_storage_studies=2,
+    lab_ratio_studies=4,
     dispatched=(20, 200),
     cluster_files=4,
     cluster_events=500,
@@ -239,6 +242,7 @@ def main() -> None:
         write_results(results, "layouts", page, cases, samples)
     run_events(chosen, size, cache, results, repeats)
     run_links(chosen, size, cache, results, arguments.repeats)
+    run_lab(chosen, size, cache, results, arguments.seed, arguments.repeats)
     run_clusters(chosen, size, cache, results, arguments.seed, arguments.repeats)
     run_esd(chosen, size, cache, arguments.results or (results if arguments.quick else REPOSITORY / "docs"))
 
@@ -308,28 +312,6 @@ def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, 
         from benches.simulated import simulated_page
 
         pages["simulated"] = simulated_page(size.simulated_files, size.simulated_workers, seed, say)
-    if "lab" in chosen:
-        from benches.lab import lab_page
-
-        pages["lab"] = lab_page(repeats or size.lab_studies, seed, size.lab_pairs, say)
-    if "lab-storages" in chosen:
-        from benches.lab_storages import lab_storages_page
-
-        count = repeats or size.lab_storage_studies
-        pages["lab-storages"] = lab_storages_page(cache, count, seed, size.lab_pairs, say)
-    if "forecasts" in chosen:
-        from benches.forecasts import forecasts_page
-
-        pages["forecasts"] = forecasts_page(cache, repeats or size.forecast_points, seed, say)
-    if "simulation" in chosen:
-        from benches.simulation import simulation_page
-
-        file_bytes, jobs, rounds = size.simulation
-        pages["simulation"] = simulation_page(cache, file_bytes, jobs, repeats or rounds, say)
-    if "advice" in chosen:
-        from benches.advice import advice_page
-
-        pages["advice"] = advice_page(cache, say, is_proved=size is FULL)
     if "dispatch" in chosen:
         from benches.dispatch import dispatch_page
 
@@ -349,6 +331,38 @@ def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, 
 
         jobs, rows = size.room_jobs, size.room_rows
         pages["control-room"] = control_room_page(cache, jobs, rows, repeats or size.repeats, say)
+    write_rows(results, pages)
+
+
+def run_lab(chosen: Sequence[str], size: Size, cache: Path, results: Path, seed: int, repeats: int | None) -> None:
+    """Run the benchmarks of studies, forecasts, simulations and advice."""
+    pages = {}
+    if "lab" in chosen:
+        from benches.lab import lab_page
+
+        pages["lab"] = lab_page(repeats or size.lab_studies, seed, size.lab_pairs, say)
+    if "lab-storages" in chosen:
+        from benches.lab_storages import lab_storages_page
+
+        count = repeats or size.lab_storage_studies
+        pages["lab-storages"] = lab_storages_page(cache, count, seed, size.lab_pairs, say)
+    if "lab-ratios" in chosen:
+        from benches.lab_ratios import lab_ratios_page
+
+        pages["lab-ratios"] = lab_ratios_page(repeats or size.lab_ratio_studies, seed, say)
+    if "forecasts" in chosen:
+        from benches.forecasts import forecasts_page
+
+        pages["forecasts"] = forecasts_page(cache, repeats or size.forecast_points, seed, say)
+    if "simulation" in chosen:
+        from benches.simulation import simulation_page
+
+        file_bytes, jobs, rounds = size.simulation
+        pages["simulation"] = simulation_page(cache, file_bytes, jobs, repeats or rounds, say)
+    if "advice" in chosen:
+        from benches.advice import advice_page
+
+        pages["advice"] = advice_page(cache, say, is_proved=size is FULL)
     write_rows(results, pages)
 
 
