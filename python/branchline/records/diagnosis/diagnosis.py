@@ -31,6 +31,8 @@ FEW_OF_ALL = 1 / 3
 COMPUTES, WAITS = 0.8, 0.5
 #: A wagon counts as waiting for a core if it spends at least this fraction of its time in the kernel's run queue.
 WAITS_FOR_CORE = 0.15
+#: A wagon that executes at least this many lines of Python per event loops over the events.
+LOOPS_LINES = 1.0
 #: If a wagon's calls are shorter than this, they process few events, and the fixed cost of a call dominates.
 SHORT_CALL_S = 0.02
 #: Minimum output size of a wagon for which merging takes noticeable time.
@@ -241,6 +243,8 @@ def _nature(job: JobRecord, wagon: WagonRecord) -> str:
         queue = f"{used}, and for {queue_percent} % it waited for a core"
         return f"{queue}, since {others}" if others else queue
     if busy >= COMPUTES:
+        if (wagon.python_lines_per_event or 0.0) >= LOOPS_LINES:
+            return "it is limited by the CPU, because it executes Python for each event instead of for whole arrays"
         return "it is limited by the CPU"
     return f"{used}, so it waits for something external: a file, a network, a lock" if busy < WAITS else used
 

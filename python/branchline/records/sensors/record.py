@@ -94,17 +94,18 @@ class CutflowRecord:
 @dataclass
 class WagonRecord:
     """The cost of a wagon. ``seconds`` is the time in process() without waiting for columns; during ``core_wait_s`` of
-    that time, other threads occupied the cores. ``subjobs_reused`` counts sub-jobs with results from an earlier run;
-    ``not_reusable`` is the reason if results cannot be reused. ``code_sha256`` is the hash of the class's source, None
-    if unavailable. ``parameters`` are the declared parameters with their values. ``cutflows`` are the first cutflows
-    that the wagon returned, ``cutflows_left_out`` is the number of further ones. ``warnings`` are reasons why the
-    result may be wrong.
+    that time, other threads occupied the cores. ``python_lines_per_event`` counts the executed lines of the user's code
+    in one chunk, up to about two per event. ``subjobs_reused`` counts sub-jobs with results from an earlier run;
+    ``not_reusable`` is the reason if results cannot be reused. ``code_sha256`` is the hash of the class's source.
+    ``parameters`` are the declared parameters with their values. ``cutflows`` are the first cutflows that the wagon
+    returned, ``cutflows_left_out`` counts the others. ``warnings`` are reasons why the result may be wrong.
     """
 
     name: str
     seconds: float = 0.0
     cpu_s: float = 0.0
     core_wait_s: float = 0.0
+    python_lines_per_event: float | None = None
     events: int = 0
     chunks: int = 0
     misses: int = 0

@@ -62,6 +62,7 @@ SENSORS: tuple[Sensor, ...] = (
         "cpu_s", "s", (JOB, WAGON), "CPU time; for a job, of all threads of all processes, for a wagon, of its thread"
     ),
     Sensor("core_wait_s", "s", (WAGON,), "time in process() spent ready to run while other threads occupied the cores"),
+    Sensor("python_lines_per_event", "lines", (WAGON,), "lines of the user's Python code executed for each event"),
     Sensor("machine_cpu_s", "s", (JOB,), "CPU time of all programs on this machine during the job, including the job"),
     Sensor("memory_peak_bytes", "B", (JOB,), "peak resident memory, summed over the processes"),
     Sensor("events", "events", (JOB, FILE, WAGON), "events passed to wagons"),

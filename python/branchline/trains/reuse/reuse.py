@@ -364,8 +364,8 @@ class Reuse:
         keys = self._result_keys([name for name in names if name not in with_tables], share_key)
         rows = []
         for name, key in keys.items():
-            without_times = replace(wagons[name], seconds=0.0, cpu_s=0.0, core_wait_s=0.0)
-            rows.append(LedgerRow(key, name, label, cloudpickle.dumps(without_times)))
+            unmeasured = replace(wagons[name], seconds=0.0, cpu_s=0.0, core_wait_s=0.0, python_lines=0, python_events=0)
+            rows.append(LedgerRow(key, name, label, cloudpickle.dumps(unmeasured)))
         large = [one.name for one in rows if len(one.content) > LEDGER_ROW_MAX_BYTES]
         if large:
             self.notes.append(f"results of {', '.join(large)} in {label} are too large to be cached")

@@ -260,6 +260,7 @@ class RecordMaker:
             seconds=share.seconds,
             cpu_s=share.cpu_s,
             core_wait_s=share.core_wait_s,
+            python_lines_per_event=share.python_lines / share.python_events if share.python_events else None,
             events=share.events,
             chunks=share.chunks,
             misses=sum(share.misses.values()),

@@ -159,6 +159,8 @@ class Folding:
         total.seconds += share.seconds
         total.cpu_s += share.cpu_s
         total.core_wait_s += share.core_wait_s
+        total.python_lines += share.python_lines
+        total.python_events += share.python_events
         total.reused_count += share.reused_count
         total.touched |= share.touched
         for branch, count in share.misses.items():

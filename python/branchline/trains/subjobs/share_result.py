@@ -38,7 +38,8 @@ from branchline.trains.wagons.wagons import Wagon
 @dataclass
 class WagonShare:
     """The result of a wagon in one sub-job. ``total`` is the sum over the chunks before the first error.
-    ``reused_count`` is 1 if the sum comes from an earlier run.
+    ``reused_count`` is 1 if the sum comes from an earlier run. ``python_lines`` are the lines of Python that the wagon
+    executed while ``python_events`` events were processed.
     """
 
     total: Any = None
@@ -47,6 +48,8 @@ class WagonShare:
     seconds: float = 0.0
     cpu_s: float = 0.0
     core_wait_s: float = 0.0
+    python_lines: int = 0
+    python_events: int = 0
     touched: set[str] = field(default_factory=set)
     misses: dict[str, int] = field(default_factory=dict)
     error: WagonFault | None = None

@@ -40,6 +40,7 @@ from branchline.trains.worker.isolation import (
     StandardFiles,
     seeded,
 )
+from branchline.trains.worker.python_lines import PythonLines
 from branchline.trains.worker.warm_up import CompiledCode, WarmUp
 
 
@@ -103,6 +104,7 @@ class Coupling:
         # Wagons whose setup() was called, by name.
         self._ready: dict[str, Wagon] = {}
         self._warm_up = WarmUp(clock, compiled)
+        self._python_lines = PythonLines()
         self._forked = ForkedChildren([one.name for one in wagons])
         #: Names of the branches that each wagon has used, by wagon.
         self.touched: dict[str, set[str]] = {}
@@ -217,7 +219,8 @@ class Coupling:
                 else:
                     needed = {name: output_view(outputs[name]) for name in wagon.requires}
                     events = Events(columns, copy.deepcopy(metadata), needed)
-                output = wagon.process(events)
+                with self._python_lines.counted(wagon.name, len(columns.chunk)):
+                    output = wagon.process(events)
             self._refuse_same_object(wagon.name, output)
             kept = without_shared(output)
             # At the first chunk, check that the output can be pickled. Tables are never pickled: their rows stay in
@@ -232,6 +235,9 @@ class Coupling:
             if isinstance(error, MemoryError) and self._out_of_memory is not None:
                 self._out_of_memory()
             faults[wagon.name] = fault_of(error, wagon, columns.chunk)
+        if self._python_lines.lines:
+            share.python_lines += self._python_lines.lines
+            share.python_events += len(columns.chunk)
         share.seconds += self._clock.spent("wagons") - seconds_before
         share.cpu_s += self._clock.wagons_cpu_s - cpu_before_s
         share.core_wait_s += self._clock.wagons_core_wait_s - core_wait_before_s
