@@ -31,7 +31,7 @@ BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "queries", "agc", "storages", "merging",
     "histograms", "layouts",
     "access", "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
-    "cluster-peers", "serving", "control-room", "lab", "lab-storages", "lab-ratios", "writing",
+    "cluster-peers", "serving", "control-room", "lab", "lab-storages", "lab-ratios", "advice-gains", "writing",
     "forecasts", "simulation", "advice",
 )  # fmt: skip
 
@@ -70,6 +70,7 @@ class Size:
     lab_pairs: int
     lab_storage_studies: int
     lab_ratio_studies: int
+    advised_files: int
     dispatched: tuple[int, int]
     cluster_files: int
     cluster_events: int
@@ -109,6 +110,7 @@ FULL = Size(
     lab_pairs=12,
     lab_storage_studies=200,
     lab_ratio_studies=200,
+    advised_files=30,
     dispatched=(20_000, 100_000),
     cluster_files=300,
     cluster_events=25_000,
@@ -148,6 +150,7 @@ QUICK = Size(
     lab_pairs=6,
     lab_storage_studies=2,
     lab_ratio_studies=4,
+    advised_files=1,
     dispatched=(20, 200),
     cluster_files=4,
     cluster_events=500,
@@ -363,6 +366,10 @@ def run_lab(chosen: Sequence[str], size: Size, cache: Path, results: Path, seed:
         from benches.advice import advice_page
 
         pages["advice"] = advice_page(cache, say, is_proved=size is FULL)
+    if "advice-gains" in chosen:
+        from benches.advice_gains import advice_gains_page
+
+        pages["advice-gains"] = advice_gains_page(cache, repeats or size.advised_files, say)
     write_rows(results, pages)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from benches.advice_cases import DATA_CASES, GOOD_CASES, JOB_CASES, DataCase, JobCase
 from benches.conditions import machine_lines
 from branchline.cli.commands.forecast import measured_proof
-from branchline.lab.advice.advise import Advised, advise
+from branchline.lab.advice.advise import Advised, advise, gains_of
 from branchline.lab.forecast.subject import Subject
 from branchline.records.diagnosis.advice import Advice
 from branchline.records.diagnosis.job_advice import advise_job, advise_jobs
@@ -70,7 +70,7 @@ def found_of(case: DataCase | JobCase, folder: Path, *, is_proved: bool) -> Foun
         said = advise_jobs(records) if len(records) > 1 else advise_job(records[0])
         return Found(case.flaw, case.wanted, said[0] if said else None, len(said))
     subject = case.subject(folder)
-    advised = advise(subject)
+    advised = gains_of(advise(subject))
     if not advised:
         return Found(case.flaw, case.wanted, None, 0)
     return (
