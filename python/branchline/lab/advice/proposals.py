@@ -31,6 +31,7 @@ from branchline.lab.forecast.conditions import MERGED_BYTES, Conditions
 from branchline.lab.forecast.laid_file import LaidFile
 from branchline.lab.forecast.planned_requests import PlanRequest, planned
 from branchline.lab.forecast.subject import Subject
+from branchline.lab.simulation.kernel_requests import READ_AHEAD_BYTES
 from branchline.reading.access import Access
 from branchline.records.diagnosis.advice import (
     ANALYST,
@@ -79,7 +80,8 @@ BEFORE_COMPRESSION = 4
 #: Size above which a basket keeps one thread and much memory busy while the other threads wait.
 HUGE_BASKET_BYTES = 8_000_000
 #: Maximum fraction of baskets at which a reader jumps backwards in the file without being slowed down noticeably.
-JUMPS_BACK_SHARE = 0.02
+#: Shorter jumps than this are free: the kernel has already read these bytes ahead.
+JUMPS_BACK_SHARE, JUMP_FREE_BYTES = 0.02, READ_AHEAD_BYTES
 
 #: Minimum share of decompression in the CPU time of reading for another codec to be tried.
 DECOMPRESSION_SHARE = 0.2
@@ -372,7 +374,7 @@ def _order(subject: Subject) -> Iterator[Proposal]:
     back = 0
     for file in subject.laid:
         rows = sorted((row[2], number, row[0]) for number, branch in enumerate(file.extents) for row in branch)
-        back += sum(after[2] < before[2] for before, after in pairwise(rows))
+        back += sum(before[2] - after[2] > JUMP_FREE_BYTES for before, after in pairwise(rows))
     if back > JUMPS_BACK_SHARE * baskets:
         what = f"a reader turns back at {percent(back, baskets)} of the baskets"
         words = f"branchline reorder {_inputs(subject)} -o ordered.root --verify"
