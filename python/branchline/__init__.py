@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from branchline.trains.tables.table import Table, TableFile
     from branchline.trains.testing.cost_forecast import forecast
     from branchline.trains.wagons.event_random import EventRandom, event_random
+    from branchline.trains.wagons.loaded_files import loaded
     from branchline.trains.wagons.variations import varied
     from branchline.trains.wagons.views import Shared
     from branchline.writing.merging.convert import convert
@@ -132,6 +133,7 @@ __all__ = [
     "forecast",
     "iterate",
     "load",
+    "loaded",
     "merge",
     "nanoevents",
     "num_entries",
@@ -185,6 +187,7 @@ _find = lazily(
         "branchline.trains.tables.table": ("Table", "TableFile"),
         "branchline.trains.testing.cost_forecast": ("forecast",),
         "branchline.trains.wagons.event_random": ("EventRandom", "event_random"),
+        "branchline.trains.wagons.loaded_files": ("loaded",),
         "branchline.trains.wagons.views": ("Shared",),
         "branchline.trains.wagons.variations": ("varied",),
         "branchline.writing.merging.convert": ("convert",),

@@ -65,6 +65,7 @@ ROOT = [
     "forecast",
     "iterate",
     "load",
+    "loaded",
     "merge",
     "nanoevents",
     "num_entries",

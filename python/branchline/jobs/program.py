@@ -10,6 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+#: Variables with the number of threads of numerical libraries. Each defaults to one in workers, because there are as
+#: many workers as cores: with one thread per core in each worker, the threads would only wait for each other.
+LIBRARY_THREADS = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
+)
+
 
 @dataclass(frozen=True)
 class Program:

@@ -352,3 +352,11 @@ def test_a_server_that_ends_is_no_zombie_and_other_children_keep_how_they_ended(
             time.sleep(0.01)
         assert other.wait(30) == 7
     assert told(os.getppid) == [os.getpid()]
+
+
+def test_libraries_use_one_thread_in_a_worker_unless_the_user_sets_another_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("MKL_NUM_THREADS", "7")
+    assert told(lambda: (os.environ["OMP_NUM_THREADS"], os.environ["MKL_NUM_THREADS"])) == [("1", "7")]

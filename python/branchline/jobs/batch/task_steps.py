@@ -15,6 +15,7 @@ from typing import Literal
 
 from branchline.base.limits import BATCH_CALL_TIMEOUT_S
 from branchline.errors import BatchError
+from branchline.jobs.program import LIBRARY_THREADS
 
 #: State of an unfinished task.
 State = Literal["queued", "running", "held"]
@@ -92,6 +93,7 @@ def script(step: TaskStep, prologue: Sequence[str], task: str, node: str, log: s
         # Remove the exit code of an earlier attempt. If this attempt is killed, there must be no exit code.
         f"rm -f {exit_file}",
         f"echo {node} > {node_file}",
+        *(f"export {name}=${{{name}:-{threads}}}" for name, threads in LIBRARY_THREADS.items()),
         *prologue,
         f"{shlex.join(step.words)} $branchline_task",
         "code=$?",

@@ -130,17 +130,24 @@ class _Inherited:
 class ForkServer:
     """Starts processes from a fork server, which is started when it is needed and ends with this object.
 
-    ``environment`` has additional environment variables, ``timeout_s`` is the timeout for importing modules, and
-    ``errors`` is the server's own standard error, as for `subprocess`. When the server ends, the processes continue to
-    run.
+    ``environment`` has additional environment variables, ``defaults`` has values for variables that this process does
+    not set. ``timeout_s`` is the timeout for importing modules, and ``errors`` is the server's own standard error, as
+    for `subprocess`. When the server ends, the processes continue to run.
     """
 
     #: Held while a process is started, because starting temporarily changes how orphans are reparented to this process.
     lock: ClassVar = threading.Lock()
     _requests: socket.socket
 
-    def __init__(self, environment: Mapping[str, str], timeout_s: float, errors: int | None = None) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        timeout_s: float,
+        errors: int | None = None,
+        defaults: Mapping[str, str] | None = None,
+    ) -> None:
         self._environment, self._timeout_s, self._errors = dict(environment), timeout_s, errors
+        self._defaults = dict(defaults or {})
         # None if no server is running.
         self._inherited: _Inherited | None = None
         self._end: Callable[[], object] = lambda: None
@@ -198,7 +205,7 @@ class ForkServer:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=errors,
-            env={**os.environ, **self._environment},
+            env={**self._defaults, **os.environ, **self._environment},
         )
         assert process.stdin is not None
         # If the process has died, the caller notices this when it waits for the process.
@@ -268,7 +275,7 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
-                env={**os.environ, **self._environment},
+                env={**self._defaults, **os.environ, **self._environment},
                 # A separate process group, so that Ctrl-C in the terminal reaches only this process.
                 process_group=0,
             )

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from branchline.base.limits import FORK_SERVER_ANSWER_S
-from branchline.jobs.program import own_path
+from branchline.jobs.program import LIBRARY_THREADS, own_path
 from branchline.jobs.user_modules import is_cached
 from branchline.jobs.workers.fork_client import ForkServer, Process
 from branchline.jobs.workers.worker import ForkableWorker
@@ -15,7 +15,7 @@ from branchline.jobs.workers.worker import ForkableWorker
 #: threads and opens no resources.
 _LIBRARIES = ("awkward", "boost_histogram", "hist", "vector", "numba", "scipy", "coffea.nanoevents", "coffea.processor")
 
-_server = ForkServer({}, FORK_SERVER_ANSWER_S, subprocess.DEVNULL)
+_server = ForkServer({}, FORK_SERVER_ANSWER_S, subprocess.DEVNULL, LIBRARY_THREADS)
 
 
 def load_for_workers(module: str) -> None:

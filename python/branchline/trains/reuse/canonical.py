@@ -14,6 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -23,6 +24,7 @@ import numpy as np
 
 from branchline.base.quantities import MIB
 from branchline.reading.datasets.identity import content_identity
+from branchline.trains.wagons.loaded_files import LoadedFile
 
 # If a value names a file, the digest covers the file's content up to this size. Larger files are identified by
 # `content_identity`.
@@ -150,7 +152,13 @@ class Canonical:
     def _add_object(self, value: Any, where: str) -> None:
         kind = type(value)
         library = kind.__module__.partition(".")[0]
-        if isinstance(value, enum.Enum):
+        if isinstance(value, LoadedFile):
+            loader, arguments, options, path, digest = value.parts()
+            self._put("loaded", digest.encode())
+            self.add([loader, list(arguments), options], where)
+            with suppress(OSError):
+                self.files[path] = content_identity(path)
+        elif isinstance(value, enum.Enum):
             self._add_code(kind, where)
             self._put("enum", value.name.encode())
         elif isinstance(value, logging.Logger | logging.LoggerAdapter):
