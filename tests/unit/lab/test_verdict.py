@@ -13,7 +13,7 @@ from branchline.lab.sampling.machine import OTHERS_TELLING, STOLEN_TELLING, Surr
 from branchline.lab.sampling.sampler import HereAtOnce
 from branchline.lab.sampling.samples import SampleKind, StudySample
 from branchline.lab.studies.study_file import load_study
-from branchline.lab.studies.study_result import StudyResult, result_of
+from branchline.lab.studies.study_result import StudyResult, efficiency_of, result_of
 from branchline.lab.studies.study_run import StudyRun
 from branchline.lab.studies.verdict import answer, sentences
 from branchline.lab.study import Factor, JobSettings, Level, Study
@@ -62,6 +62,15 @@ def test_storages_are_not_compared_where_the_processors_limit_both_arms() -> Non
     assert [one.bound for one in found.arms] == ["CPU", "CPU"]
     assert answer(found).startswith("no answer about the storages: the processors")
     assert any("limited by the processors" in one and "CPU efficiency 95 % and 97 %" in one for one in sentences(found))
+
+
+@pytest.mark.parametrize(("jobs", "place", "efficiency"), [(1, "", 0.2), (2, "", 0.2), (8, "", 0.8), (8, "farm", 0.2)])
+def test_efficiency_is_relative_to_the_processors_that_the_jobs_can_use(
+    jobs: int, place: str, efficiency: float
+) -> None:
+    taken_by = [JobOutcome(number, wall_s=2.0, cpu_s=0.4) for number in range(jobs)]
+    sample = StudySample(0, 0, "disk near", "arm", "", 2.0, taken_by, 1000, surroundings=QUIET, place=place)
+    assert efficiency_of(sample) == pytest.approx(efficiency)
 
 
 def test_clients_are_compared_where_the_processors_limit_them() -> None:

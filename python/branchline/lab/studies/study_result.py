@@ -46,7 +46,8 @@ class ArmResult:
 
     - ``samples`` and ``lost`` are the numbers of successful and of failed samples.
     - Rates are medians over the samples, for all jobs together: events per second, and bytes of the files per second.
-    - ``efficiency`` is the ratio of CPU time to the jobs' wall time.
+    - ``efficiency`` is the ratio of CPU time to the jobs' wall time, or to the time of the processors if these are
+      fewer than the jobs.
     - ``time`` is the ratio to the baseline's time for the same work, ``cpu`` the ratio of CPU times. They are None for
       a baseline, and without complete pairs.
     - ``limit_bytes_per_s`` is the rate at which the storage delivers the files without decoding, ``limit_share`` is the
@@ -196,7 +197,7 @@ def _arm_result(
         _median(one.wall_s for one in good),
         _median(one.rate("event") for one in good),
         bytes_per_s,
-        _median(_efficiency(one) for one in good),
+        _median(efficiency_of(one) for one in good),
         _ratio(reference, own, per) if is_compared else None,
         _ratio(reference, own, per, is_cpu=True) if is_compared else None,
         limit_per_s,
@@ -245,13 +246,7 @@ def _bound(one: ArmResult, samples: Iterable[StudySample]) -> Bound | None:
     shares.append(_median(sample.surroundings.device_busy_share for sample in good))
     if any(share is not None and share >= BOUND_SHARE for share in shares):
         return "storage"
-    of_machine = _median(
-        sample.cpu_s / (sample.wall_s * sample.surroundings.cores)
-        for sample in good
-        if sample.wall_s and sample.surroundings.cores
-    )
-    is_cpu = any(share is not None and share >= BOUND_SHARE for share in (one.efficiency, of_machine))
-    return "CPU" if is_cpu else "neither"
+    return "CPU" if one.efficiency is not None and one.efficiency >= BOUND_SHARE else "neither"
 
 
 def _limits(
@@ -336,8 +331,11 @@ def _errors(samples: Iterable[StudySample]) -> dict[str, int]:
     return dict(Counter(one.splitlines()[0][:300] for one in said))
 
 
-def _efficiency(sample: StudySample) -> float | None:
-    wall_s = sum(one.wall_s for one in sample.good_jobs)
+def efficiency_of(sample: StudySample) -> float | None:
+    """Return the CPU efficiency of a sample. More jobs than processors share the processors, unless a farm ran them."""
+    cores = sample.surroundings.cores
+    is_shared = not sample.place and 0 < cores < len(sample.good_jobs)
+    wall_s = sample.wall_s * cores if is_shared else sum(one.wall_s for one in sample.good_jobs)
     return sample.cpu_s / wall_s if wall_s else None
 
 
