@@ -154,7 +154,7 @@ docs-recipes: build peer-packages ## follow the pages under docs/extending in a 
 bench: build peer-packages ## measure beside ROOT and uproot; writes benches/results
 	$(BIN)/python -m benches
 
-studies: build peer-packages ## do studies of earlier years again, on real servers and emulated disks; writes docs/studies; STUDY=name chooses, QUICK=1 only tries
+studies: build peer-packages ## repeat published studies on real servers and emulated disks; writes docs/studies; STUDY=uk selects, QUICK=1 only checks that they run
 	tests/storage/install.sh
 	$(BIN)/python -m studies $(if $(STUDY),--study $(STUDY)) $(if $(QUICK),--quick)
 

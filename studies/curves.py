@@ -1,4 +1,4 @@
-"""Curves of reading over added latency: what was published, what was measured here and kept, what was forecast."""
+"""Read times as a function of added latency: published, measured and forecast."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from studies.records import RECORDS, Machine
 
 ADDED_MS = (0, 10, 25, 50, 100)
 #: Seconds of LHCb's B2HHH (8.5 million events, 18 of 26 columns, zstd) over HTTP, CHEP 2019: medians of six passes in
-#: chep19/result_read_http.lhcb+*ms~zstd.* of github.com/jblomer/iotools. Of 25 ms there is none.
+#: chep19/result_read_http.lhcb+*ms~zstd.* of github.com/jblomer/iotools. 25 ms was not measured.
 THEIRS: dict[str, dict[int, float]] = {
     "TTree": {0: 8.73, 10: 9.02, 50: 16.41, 100: 29.27},
     "RNTuple": {0: 7.67, 10: 9.10, 50: 21.54, 100: 41.53},
 }
 _NAME = "latency.json"
-#: A forecast within this part of the measurement is near it.
+#: Maximum relative error of a good forecast.
 _NEAR = 0.15
 
 
@@ -40,8 +40,8 @@ class Pass:
 
 @dataclass(frozen=True)
 class Curve:
-    """One kind of file by one reader: the passes at each of ADDED_MS, and the seconds that are forecast there from what
-    is known without added latency.
+    """One kind of file and one reader: the passes at each of ADDED_MS, and the forecasts in seconds from the passes
+    without added latency.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Curves:
-    """All curves. ``file_bytes`` are those of the files, by kind; ``columns`` are read of so many ``events``."""
+    """All curves. ``file_bytes`` are the sizes of the files by kind. Readers read ``columns`` of each event."""
 
     machine: Machine
     events: int
@@ -68,7 +68,7 @@ class Curves:
 
 
 def read(kept: Path = RECORDS) -> Curves | None:
-    """What was kept; None where it was never measured."""
+    """Return the stored curves; None if they were never measured."""
     path = kept / _NAME
     if not path.exists():
         return None
@@ -82,16 +82,16 @@ def write(found: Curves, kept: Path = RECORDS) -> None:
 
 
 def section(found: Curves | None) -> str:
-    """The part of the page: a table with theirs, ours and the forecast."""
+    """Return the section of the page with a table of published, measured and forecast times."""
     if found is None:
-        return "\n## TTree and RNTuple over added latency\n\nNothing of it was measured.\n"
+        return "\n## TTree and RNTuple over added latency\n\nNot measured yet.\n"
     rows = []
     for kind, theirs in THEIRS.items():
-        rows.append([f"{kind}, ROOT of 2019", "theirs", *_cells([theirs.get(one) for one in ADDED_MS])])
+        rows.append([f"{kind}, ROOT of 2019", "published", *_cells([theirs.get(one) for one in ADDED_MS])])
         for curve in found.curves:
             if curve.kind == kind:
                 name = f"{kind}, {curve.reader}"
-                rows.append([name, "ours", *_cells([*curve.seconds])])
+                rows.append([name, "measured", *_cells([*curve.seconds])])
                 rows.append([name, "forecast", *_cells([*curve.forecast_s])])
     errors = [
         abs(said / ours - 1)
@@ -100,7 +100,7 @@ def section(found: Curves | None) -> str:
     ]
     near = sum(1 for one in errors if one <= _NEAR)
     sizes = ", ".join(f"{bytes_ / 1e6:.0f} MB as {kind}" for kind, bytes_ in found.file_bytes.items())
-    calls = " and ".join(f"{one.passes[0][0].calls} of the {one.kind}" for one in found.curves if one.reader == "ROOT")
+    calls = " and ".join(f"{one.passes[0][0].calls} for the {one.kind}" for one in found.curves if one.reader == "ROOT")
     text = _TEXT.format(
         events=found.events,
         columns=found.columns,
@@ -110,19 +110,30 @@ def section(found: Curves | None) -> str:
         load=f"{found.machine.load:.0f}",
         cores=found.machine.cores,
     )
-    text = "\n\n".join(one if one.startswith("#") else fill(one, 118) for one in text.strip().split("\n\n"))
+    text = "\n\n".join(
+        one if one.startswith("#") else fill(one, 118, break_on_hyphens=False) for one in text.strip().split("\n\n")
+    )
     summary = (
-        f"Of {len(errors)} forecasts {near} are within {percent(_NEAR, 1.0)} of ours; the median error is "
+        f"{near} of {len(errors)} forecasts are within {percent(_NEAR, 1.0)} of the measured time; the median error is "
         f"{percent(statistics.median(errors), 1.0)}, the largest {percent(max(errors), 1.0)}."
     )
-    head = ["what", "", *(f"{one} ms" for one in ADDED_MS)]
+    head = ["reader", "", *(f"{one} ms" for one in ADDED_MS)]
     return "\n".join(
-        ["", text, "", summary, "", table(head, rows), "![Times as long as without latency](latency.svg)", ""]
+        [
+            "",
+            text,
+            "",
+            summary,
+            "",
+            table(head, rows),
+            "![Time relative to the time without added latency](latency.svg)",
+            "",
+        ]
     )
 
 
 def picture(found: Curves) -> str:
-    """Curves of ours and theirs, as times of those without latency: SVG."""
+    """Return a plot of the measured and published times, relative to the times without added latency, as SVG."""
     series = []
     for curve in found.curves:
         times = [one / curve.seconds[0] for one in curve.seconds]
@@ -130,31 +141,29 @@ def picture(found: Curves) -> str:
     for kind, theirs in THEIRS.items():
         known = [theirs.get(one) for one in ADDED_MS]
         times_or_none = [None if one is None else one / theirs[0] for one in known]
-        series.append(Series(f"{kind}, ROOT of 2019 (theirs)", times_or_none, COLOURS[len(series)]))
+        series.append(Series(f"{kind}, ROOT of 2019 (published)", times_or_none, COLOURS[len(series)]))
     places = [str(one) for one in ADDED_MS]
-    return standalone(lines("Times as long as without latency", "", places, series, "added latency, ms"))
+    return standalone(lines("Time relative to the time without added latency", "", places, series, "added latency, ms"))
 
 
 def _cells(seconds: list[float | None]) -> list[str]:
-    """Seconds, and how many times those without latency they are."""
+    """Return times, and their ratios to the time without added latency."""
     first = seconds[0] or 1.0
     return ["" if one is None else f"{one:.2f} s ({one / first:.2f})" for one in seconds]
 
 
 _TEXT = """
-## TTree and RNTuple over added latency
+## TTree and RNTuple with added latency
 
-Published in 2019 (CHEP, the raw figures in `chep19` of github.com/jblomer/iotools): LHCb's B2HHH, 8.5 million events in
-1.1 GB, of which 18 of 26 columns are read over HTTP. Here `python -m studies.latency` has {events} events of 26 numbers
-in zstd ({sizes}) at an XRootD server behind our proxy, which adds the latency to a round trip; {columns} columns are
-read. ROOT reads with a TTreeCache of a cluster, its branches known before, and asynchronous prefetching; an RNTuple by
-`RNTupleReader` with its pool of clusters. Ours are medians of {passes} passes, each with its opening, in a process that
-has read a local file before; {cores} cores were shared with the server, the proxy and other programs (load {load}). In
-brackets: times as long as without latency.
+Published in 2019 (CHEP, raw values in `chep19` of github.com/jblomer/iotools): 18 of 26 columns of LHCb's B2HHH (8.5
+million events, 1.1 GB) are read over HTTP. Here, `python -m studies.latency` reads {columns} of 26 columns of {events}
+events, compressed with zstd ({sizes}), from an XRootD server through a proxy that adds the latency to each round trip.
+ROOT reads with a TTreeCache of one cluster that knows its branches, and with asynchronous prefetching; `RNTupleReader`
+reads with its cluster pool. Times are medians of {passes} passes that include opening the file. The {cores} cores were
+shared with the server, the proxy and other programs (load {load}). Ratios to the time without added latency are in
+brackets.
 
-The forecasts know the passes without added latency only. Of ROOT these give seconds, which are its forecast without
-latency, and read calls ({calls}): a simulated job makes these one after the other, a round trip
-each, after two for opening. `RNTupleReader` counts reads of
-pages alone: what it reads before, to find them, is missing in its forecast. Branchline's are what `branchline forecast
-URL --what-if rtt=...` says of a URL without latency.
+Forecasts use only the passes without added latency. For ROOT, the forecast is the time of these passes plus one round
+trip per read call ({calls}) and two for opening. `RNTupleReader` counts only reads of pages, so that its forecast lacks
+the reads of metadata. Forecasts for Branchline come from `branchline forecast URL --what-if rtt=...`.
 """

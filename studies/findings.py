@@ -1,38 +1,55 @@
-"""Theirs beside ours: what a study's samples say of each published number and finding."""
+"""Ratios of arms from a study's samples, and the verdicts on published findings."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from branchline.base.quantities import counted
 from branchline.lab.sampling.machine import was_busy
 from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample, load_kept
-from branchline.lab.statistics import Ratio, paired_ratio
+from branchline.lab.statistics import PAIRS_MIN, Ratio, paired_ratio
+from branchline.lab.studies.study_result import ArmResult, StudyResult, efficiency_of
 from branchline.lab.study import Study, arm_name
-from studies.published import Finding, Levels, Number, Published
+from studies.published import COSTS, COUNTS, Finding, Levels, Published
 
 FOUND, NOT_FOUND, UNSURE, UNMEASURED = "found again", "not found", "not sure", "not measured"
-#: Instead of a verdict: in the quick form, and for quantities that other programs on the machine change.
+#: The ratio agrees, but the samples show that its cause is not the published one.
+OTHER_MECHANISM = "same ratio, another mechanism"
+#: The samples do not allow a verdict: small files, other programs on the machine, or an unknown mechanism.
 NOT_JUDGED = "not judged"
+VERDICTS = (FOUND, OTHER_MECHANISM, NOT_FOUND, UNSURE, NOT_JUDGED, UNMEASURED)
 _DISTURBED_BY_LOAD = ("events_per_s", "bytes_per_s", "wall_s", "efficiency")
+#: Minimum ratio of two counts for these to differ.
+COUNTS_DIFFER = 1.1
+#: Maximum efficiency of an arm that waits for answers, if neither the processors nor the storage limit it.
+WAITING_EFFICIENCY_MAX = 0.5
 
 
 @dataclass(frozen=True)
-class NumberHere:
-    """A published number beside ours, the median over the samples of its arm."""
+class ArmRatio:
+    """The ratio of a quantity or a count of two arms, from samples of the same rounds.
 
-    number: Number
-    ours: float | None
-    samples: int
+    ``is_busy`` says whether other programs kept the machine busy; None if the samples do not record this.
+    """
+
+    quantity: str
+    of: Levels
+    over: Levels
+    ratio: Ratio
+    is_busy: bool | None = None
 
 
 @dataclass(frozen=True)
-class FindingHere:
-    """A published finding beside ours: the verdict, and the ratio of pairs of the same rounds."""
+class Judgement:
+    """The verdict on a finding, and the reason for it."""
 
     finding: Finding
     verdict: str
-    ratio: Ratio | None
+    reason: str
+    ratio: Ratio | None = None
 
 
 class Samples:
@@ -49,77 +66,127 @@ class Samples:
     def of(cls, folder: Path) -> Samples:
         return cls(load_kept(folder).study, SampleFile(folder / SAMPLES).read())
 
-    def values(self, levels: Levels, quantity: str) -> dict[int, float]:
-        """The quantity of an arm in each round where it was measured."""
-        name = arm_name({factor: levels[factor] for factor in self._factors if factor in levels})
-        found = {number: quantity_of(one, quantity) for number, one in self._by_arm.get(name, {}).items()}
-        return {number: value for number, value in found.items() if value is not None and value > 0}
+    def ratio(self, quantity: str, of: Levels, over: Levels) -> ArmRatio | None:
+        """Return the ratio of a quantity of two arms; None without a round in which both were measured."""
+        above, below = self._arm(of), self._arm(over)
+        pairs = [
+            (quantity_of(below[number], quantity), quantity_of(above[number], quantity))
+            for number in sorted(above.keys() & below.keys())
+        ]
+        known = [(first, second) for first, second in pairs if first and second]
+        if not known:
+            return None
+        taken = [(one.wall_s, one.surroundings) for arm in (above, below) for one in arm.values()]
+        ratio = paired_ratio([first for first, _ in known], [second for _, second in known])
+        return ArmRatio(quantity, of, over, ratio, was_busy(taken))
 
-    def was_busy(self, *arms: Levels) -> bool:
-        """Whether the machine was busy with other programs during the samples of these arms."""
-        names = [arm_name({factor: one[factor] for factor in self._factors if factor in one}) for one in arms]
-        taken = [sample for name in names for sample in self._by_arm.get(name, {}).values()]
-        return was_busy([(one.wall_s, one.surroundings) for one in taken])
-
-    def has(self, levels: Levels) -> bool:
-        return set(levels) == set(self._factors)
+    def _arm(self, levels: Levels) -> dict[int, StudySample]:
+        return self._by_arm.get(arm_name({one: levels[one] for one in self._factors if one in levels}), {})
 
 
 def quantity_of(sample: StudySample, quantity: str) -> float | None:
-    """The value of a sample; None where its client does not know it."""
-    size = sample.file_bytes
-    if quantity in ("events_per_s", "bytes_per_s"):
-        return sample.rate("event" if quantity == "events_per_s" else "byte")
-    if quantity == "wall_s":
-        return sample.wall_s
-    if quantity == "cpu_s":
-        return sample.cpu_s
-    if quantity == "efficiency":
-        wall_s = sum(one.wall_s for one in sample.jobs)
-        return sample.cpu_s / wall_s if wall_s else None
-    if quantity == "network_share":
-        moved = sample.surroundings.network_bytes + sample.surroundings.loopback_bytes
-        return moved / size if size else None
-    amounts = [one.read_calls if quantity == "calls" else one.bytes_read for one in sample.jobs]
-    total = None if None in amounts else float(sum(one for one in amounts if one is not None))
-    return total if quantity == "calls" or total is None else (total / size if size else None)
+    """Return a quantity or a count of a sample; None if its client does not report it."""
+    size, events = sample.file_bytes, sample.events or None
+    calls = _total([one.read_calls for one in sample.jobs])
+    read = _total([one.bytes_read for one in sample.jobs])
+    moved = sample.surroundings.network_bytes + sample.surroundings.loopback_bytes
+    amounts: dict[str, tuple[float | None, float | None]] = {
+        "events_per_s": (events, sample.wall_s),
+        "bytes_per_s": (size, sample.wall_s),
+        "wall_s": (sample.wall_s, 1),
+        "efficiency": (efficiency_of(sample), 1),
+        "calls": (calls, 1),
+        "read_share": (read, size),
+        "network_share": (moved, size),
+        "reads": (calls, events),
+        "bytes": (read, events),
+        "CPU": (sample.cpu_s, events),
+    }
+    amount, per = amounts[quantity]
+    return amount / per if amount is not None and per else None
 
 
-def numbers_here(published: Published, samples: Samples) -> list[NumberHere]:
-    found = []
-    for one in published.numbers:
-        values = sorted(samples.values(one.arm, one.quantity).values()) if one.arm and one.quantity else []
-        middle = len(values) // 2
-        ours = (values[middle] + values[-1 - middle]) / 2 if values else None
-        found.append(NumberHere(one, ours, len(values)))
-    return found
+def ratios_of(published: Published, samples: Samples) -> list[ArmRatio]:
+    """Return the ratios that the findings need: of their quantities, and of the counts that show their mechanisms."""
+    wanted = [(one, name) for one in published.findings for name in (one.quantity, *one.counts)]
+    found = [samples.ratio(name, one.of, one.over) for one, name in wanted]
+    return [one for one in found if one is not None]
 
 
-def findings_here(published: Published, samples: Samples, *, is_quick: bool) -> list[FindingHere]:
-    """Compare each published finding with the samples. The quick form, with small files and one round, has no
-    verdicts.
+def judgements(
+    published: Published, result: StudyResult | None, ratios: Sequence[ArmRatio], *, is_quick: bool
+) -> list[Judgement]:
+    """Return a verdict on each finding of a study."""
+    return [judge(one, result, ratios, is_quick=is_quick) for one in published.findings]
+
+
+def judge(finding: Finding, result: StudyResult | None, ratios: Sequence[ArmRatio], *, is_quick: bool) -> Judgement:
+    """Return the verdict on a finding. It is found again only if the whole interval lies within the bounds and the
+    samples show that the published mechanism is at work.
     """
-    return [_finding_here(one, samples, is_quick=is_quick) for one in published.findings]
-
-
-def _finding_here(finding: Finding, samples: Samples, *, is_quick: bool) -> FindingHere:
-    above, below = samples.values(finding.of, finding.quantity), samples.values(finding.over, finding.quantity)
-    rounds = sorted(above.keys() & below.keys())
-    if not rounds:
-        return FindingHere(finding, UNMEASURED, None)
-    ratio = paired_ratio([below[one] for one in rounds], [above[one] for one in rounds])
-    if is_quick or (finding.quantity in _DISTURBED_BY_LOAD and samples.was_busy(finding.of, finding.over)):
-        return FindingHere(finding, NOT_JUDGED, ratio)
-    return FindingHere(finding, verdict_of(finding, ratio), ratio)
-
-
-def verdict_of(finding: Finding, ratio: Ratio) -> str:
-    """Found where the whole interval is within the finding's bounds, not found where all of it is outside of them.
-    What lies between, or has no interval, is not sure.
-    """
-    least, most = finding.least or 0.0, finding.most if finding.most is not None else float("inf")
+    measured = _ratio(ratios, finding.quantity, finding)
+    if measured is None or result is None:
+        return Judgement(finding, UNMEASURED, "no round has samples of both arms")
+    ratio = measured.ratio
+    if is_quick:
+        return Judgement(finding, NOT_JUDGED, "the quick form has small files and one round", ratio)
+    if finding.quantity in _DISTURBED_BY_LOAD and measured.is_busy is not False:
+        why = "the samples do not record the load from other programs"
+        return Judgement(
+            finding, NOT_JUDGED, "other programs kept the machine busy" if measured.is_busy else why, ratio
+        )
     if ratio.low is None or ratio.high is None:
-        return UNSURE
-    if least <= ratio.low and ratio.high <= most:
-        return FOUND
-    return NOT_FOUND if ratio.high < least or ratio.low > most else UNSURE
+        return Judgement(finding, UNSURE, f"{counted(ratio.pairs, 'pair')}; an interval needs {PAIRS_MIN}", ratio)
+    is_at_work, evidence = _mechanism(finding, result, ratios)
+    if ratio.high < finding.least or ratio.low > finding.most:
+        return Judgement(finding, NOT_FOUND, f"the interval is outside the bounds; {evidence}", ratio)
+    if ratio.low < finding.least or ratio.high > finding.most:
+        return Judgement(finding, UNSURE, f"the interval contains a bound; {evidence}", ratio)
+    if is_at_work is None:
+        return Judgement(finding, NOT_JUDGED, evidence, ratio)
+    is_same = is_at_work and finding.mechanism.is_same
+    return Judgement(finding, FOUND if is_same else OTHER_MECHANISM, evidence, ratio)
+
+
+def limiter_of(arm: ArmResult) -> str | None:
+    """Return what limits an arm: CPU, storage, latency or neither; None if this is unknown."""
+    is_waiting = arm.efficiency is not None and arm.efficiency < WAITING_EFFICIENCY_MAX
+    return "latency" if arm.bound == "neither" and is_waiting else arm.bound
+
+
+def _mechanism(finding: Finding, result: StudyResult, ratios: Sequence[ArmRatio]) -> tuple[bool | None, str]:
+    """Return whether the samples show the mechanism of a finding, None if they do not tell, and the evidence."""
+    arms = {"of": finding.of, "over": finding.over}
+    holds: list[bool | None] = []
+    evidence = []
+    for side, wanted in finding.limited_by.items():
+        arm = next((one for one in result.arms if one.levels == arms[side]), None)
+        limiter = limiter_of(arm) if arm is not None else None
+        holds.append(None if limiter is None else limiter == wanted)
+        name = arm_name(arms[side])
+        evidence.append(f"what limits {name} was not measured" if limiter is None else f"{name}: limited by {limiter}")
+    for name in finding.counts:
+        measured = _ratio(ratios, name, finding)
+        holds.append(None if measured is None else _explains(finding, measured.ratio))
+        what = COUNTS[name]
+        evidence.append(
+            f"{what}: not measured" if measured is None else f"{what}: {measured.ratio.value:.3g} times as many"
+        )
+    is_at_work = False if False in holds else None if None in holds else True
+    return is_at_work, ", ".join(evidence)
+
+
+def _explains(finding: Finding, count: Ratio) -> bool:
+    """Return whether a count differs between the arms, and in the direction of the published ratio."""
+    log = math.log(count.value)
+    direction = math.log(finding.ratio) * (1 if finding.quantity in COSTS else -1)
+    return abs(log) >= math.log(COUNTS_DIFFER) and log * direction > 0
+
+
+def _ratio(ratios: Sequence[ArmRatio], quantity: str, finding: Finding) -> ArmRatio | None:
+    wanted = (quantity, finding.of, finding.over)
+    return next((one for one in ratios if (one.quantity, one.of, one.over) == wanted), None)
+
+
+def _total(amounts: Sequence[float | None]) -> float | None:
+    return None if None in amounts else float(sum(one for one in amounts if one is not None))

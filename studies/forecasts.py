@@ -1,4 +1,4 @@
-"""Theirs, ours, forecast: what the simulator says of arms of the studies, from one other arm of each."""
+"""Forecasts of arms of the studies with the simulator, each from another arm of the same study."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from studies.yard.disks import HARD_DISK, MB, DiskKind
 from studies.yard.links import WideArea
 from studies.yard.places import WIDE_AREA, WIDE_AREA_LOADED
 
-#: The card of the machine, which holds nothing back here.
+#: Rate of the network card of the machine, high enough not to limit anything.
 _CARD_BYTES_PER_S = 10e9
-#: The kernel reads on from a disk while a program computes what it has.
+#: The kernel reads ahead while a program computes.
 _READ_AHEAD = ReadingAhead(requests_in_flight=1, blocks_ahead=1)
-#: The disks on which the samples were taken: the kernel capped their requests, wherever these were on the disk.
+#: Requests per second of the disks on which the samples were taken, wherever these requests are on the disk.
 _REQUESTS_PER_S = 540.0
-#: Blocks of a job on a disk: enough that jobs mix, few enough to be simulated at once.
+#: Maximum number of blocks of a job on a disk: enough for jobs to interleave, few enough to simulate quickly.
 _BLOCKS_MAX = 200
-#: A forecast within this part of the measurement is near it.
+#: Maximum relative error of a good forecast.
 _NEAR = 0.15
 
 
 @dataclass(frozen=True)
 class Case:
-    """Arms of a study that are forecast. From the arm ``known``, with one job, come the seconds of CPU, the
-    bytes and the read calls of a job; else only the place, the number of jobs and the cores are used. ``reads`` names
-    the job whose trace says where jobs on a disk read; without it they read one file from its begin to its end.
+    """Arms of a study to forecast. The arm ``known``, with one job, provides the CPU time, bytes and read calls of a
+    job. ``reads`` names the job whose trace has the positions of reads on a disk; without it, a job reads one file
+    sequentially.
     """
 
     study: str
@@ -83,7 +83,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class JobCost:
-    """What a job takes of the machine: seconds of CPU, bytes that it reads, calls that read them."""
+    """The resources of a job: CPU time in seconds, bytes read, read calls."""
 
     cpu_s: float
     bytes_: float
@@ -91,7 +91,7 @@ class JobCost:
 
     @classmethod
     def of(cls, arm: ArmResult) -> JobCost:
-        """That of an arm with one job. Raises ValueError for an arm without samples."""
+        """Return the cost of an arm with one job. Raises ValueError for an arm without samples."""
         values = (arm.wall_s, arm.efficiency, arm.bytes_per_s, arm.calls)
         if any(one is None for one in values):
             raise ValueError(f"{arm.name} was not measured")
@@ -100,7 +100,7 @@ class JobCost:
 
 
 def forecast(case: Case, arm: Levels, cost: JobCost, cores: int) -> JobsPoint:
-    """The jobs of an arm, all at once on one machine. Raises ValueError for a case that has no place."""
+    """Simulate the concurrent jobs of an arm on one machine. Raises ValueError for a case without disk and link."""
     jobs = int(arm.get("jobs", "1"))
     nodes = (Nodes("here", 1, cores, _CARD_BYTES_PER_S, slots=jobs),)
     if case.disk is not None:
@@ -119,7 +119,7 @@ def forecast(case: Case, arm: Levels, cost: JobCost, cores: int) -> JobsPoint:
 
 
 def _as_traced(case: Case, cost: JobCost) -> BlockPlan:
-    """A block for each read that has the kernel request something, with those behind it that find all in memory."""
+    """Return a block per read that reaches the disk, with the following reads that are served from the page cache."""
     blocks: list[Block] = []
     for one in reads.plan_of(case.reads).with_cpu(cost.cpu_s).blocks:
         if one.operations or not blocks:
@@ -139,13 +139,13 @@ def _from_begin_to_end(cost: JobCost, kind: DiskKind) -> BlockPlan:
 
 
 def _plan(cost: JobCost, count: int, requests: int, storage: str) -> BlockPlan:
-    """A program that reads, computes, and reads again, in so many equal steps."""
+    """Return a plan that alternately reads and computes, in ``count`` equal blocks."""
     block = Block(storage, cost.bytes_ / count, cost.cpu_s / count, operations=requests / count)
     return BlockPlan((block,) * count, ONE_BY_ONE)
 
 
 def page(pairs: Sequence[StudyPair], kept: Path) -> str:
-    """The page with the table."""
+    """Return the page with the table of forecasts."""
     published = {one.name: one.published for one in pairs}
     rows, errors = [], []
     for case in CASES:
@@ -155,19 +155,19 @@ def page(pairs: Sequence[StudyPair], kept: Path) -> str:
         if record is None or record.result is None:
             rows.append([title, "", "", "", "not measured", "", ""])
             continue
-        note = " (disturbed)" if record.is_provisional else ""
+        note = " (provisional)" if record.reservation else ""
         for levels in case.of:
             row, error = _row(case, levels, record.result, own.numbers, record.machine.cores)
             rows.append([title + note, *row])
             errors.append(abs(error))
-    head = ["study", "arm", "forecast from", "theirs", "ours", "forecast", "forecast beside ours"]
+    head = ["study", "arm", "forecast from", "published", "measured", "forecast", "error"]
     near = sum(1 for one in errors if one <= _NEAR)
-    summary = f"Of {len(errors)} forecasts {near} are within {percent(_NEAR, 1.0)} of ours."
+    summary = f"{near} of {len(errors)} forecasts are within {percent(_NEAR, 1.0)} of the measured throughput."
     return "\n".join([_head(kept), summary, "", table(head, rows), curves.section(curves.read(kept))])
 
 
 def _head(kept: Path) -> str:
-    """What stands above the table, with the figures of the disks, links and machines of its cases."""
+    """Return the text above the table, with the values of the disks, links and machines of its cases."""
     disks = {
         f"{one.disk.bytes_per_s / MB:g} MB/s and {_REQUESTS_PER_S:.0f} requests per second" for one in CASES if one.disk
     }
@@ -189,13 +189,15 @@ def _head(kept: Path) -> str:
 def _row(
     case: Case, levels: Levels, result: StudyResult, numbers: Sequence[Number], cores: int
 ) -> tuple[list[str], float]:
-    """The cells, and how far the forecast of the throughput is from ours, as a part of that."""
+    """Return the cells of a row, and the relative error of the forecast of the throughput."""
     known, arm = _arm(result, case.known), _arm(result, levels)
     point = forecast(case, levels, JobCost.of(known), cores)
     share = known.read_share or 1.0
     ours = (arm.bytes_per_s or 0.0) / 1e6, arm.efficiency or 0.0
-    # Ours is of the bytes of the files; the simulator counts those that are read.
-    said = point.bytes_per_s / share / 1e6, point.cpu_efficiency
+    # The measured rate counts bytes of the files, the simulator counts bytes read. The measured efficiency is relative
+    # to the cores that the jobs can use, the simulated one to the jobs' time.
+    jobs = int(levels.get("jobs", "1"))
+    said = point.bytes_per_s / share / 1e6, point.cpu_efficiency * jobs / min(jobs, cores)
     error = said[0] / ours[0] - 1 if ours[0] else math.inf
     cells = [
         arm.name,
@@ -217,29 +219,28 @@ def _arm(result: StudyResult, levels: Levels) -> ArmResult:
 
 def _theirs(numbers: Sequence[Number], levels: Levels, quantity: str) -> str:
     found = [one for one in numbers if one.arm == levels and one.quantity == quantity]
-    return f"{found[0].value:g}{' %' if found[0].unit == '%' else ''}" if found else ""
+    return f"{found[0].value:g}{' %' if quantity == 'efficiency' else ''}" if found else ""
 
 
 def _pair(rate: str, efficiency: str) -> str:
-    """A rate and an efficiency, of which either may be missing."""
+    """Return a rate and an efficiency as text; either may be empty."""
     parts = [f"{rate} MB/s" if rate else "", efficiency]
     return ", ".join(one for one in parts if one)
 
 
-_HEAD = """# Theirs, ours, forecast
+_HEAD = """# Forecasts of the studies
 
-What the simulator of `branchline forecast` says of these studies: not of the arms in the table, but from one other arm
-of each, with one job. From that come the seconds of CPU, the bytes and the read calls of a job; from the study the
-emulated disks ({disks}) or the link ({link}), and the {cores}. All jobs
-start at once, and read one request after another, as ROOT does without a cache; from a disk the kernel reads ahead.
-What they compute differs by chance by {spread}.
+The simulator of `branchline forecast` predicts arms of the studies, each from another arm of the same study with one
+job. That arm provides the CPU time, the bytes and the read calls of a job. The study provides the emulated disks
+({disks}) or the link ({link}), and the {cores}. All jobs start at the same time and send one
+request after the other, like ROOT without a cache; the kernel reads ahead from disks. The CPU times of jobs vary by
+{spread}.
 
-- *Theirs* is what was published of this arm in a text or table: throughput, and CPU efficiency. Most of theirs are in
-  pictures only, or of a number of jobs that our {cores} cannot run. Theirs is of other machines and of gigabytes: it
-  says which way things go, and is no test of the forecast.
-- *Ours* is what `make studies` measured. From two jobs on, our {cores} are what most of these jobs wait for.
-- *What is requested of a disk* follows from where a job reads, which the record of a study does not have: it is from a
-  trace of one job on the same files (`python -m studies.reads`), and from what Linux makes of such reads of cold files,
-  with {ahead} of read-ahead. Files of 1.3 MB are read by 38 requests each, and not by the 11 that their bytes need.
-- *A forecast too high over a link* lacks the round trips of opening, which are no read calls of the record.
+- *Published* is the throughput and the CPU efficiency in the paper, from a text or a table. It comes from other
+  machines and from larger files, and does not test the forecast.
+- *Measured* is the result of `make studies`. With two or more jobs, most of them wait for our {cores}.
+- *Positions of reads* are not part of a record. They come from a trace of one job on the same files (`python -m
+  studies.reads`), which determines the requests of Linux for cold files with a read-ahead of {ahead}. A file of 1.3 MB
+  needs 38 requests instead of the 11 that its size suggests.
+- *Forecasts over a link* lack the round trips of opening files, which a record does not count.
 """

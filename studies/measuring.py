@@ -1,6 +1,6 @@
-"""Runs one study with the lab, in a process of its own: `python -m studies.measuring REQUEST.json`.
+"""Run one study with the lab in a separate process: `python -m studies.measuring REQUEST.json`.
 
-It runs in the group of processes and behind the link that its yard has made.
+The process runs in the control group and the network namespace of the places.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from branchline.lab.studies.study_page import write_report
 from branchline.lab.studies.study_run import StudyRun
 from branchline.lab.study import Factor, Study
 
-#: The quick form: enough to see that a study works, and nothing to believe.
+#: Limits of the quick form, which only checks that a study runs.
 QUICK_JOBS_MAX, QUICK_BUDGET_S, QUICK_WAIT_S = 2, 60.0, 120.0
 
 
 @dataclass(frozen=True)
 class MeasuringRequest:
-    """A study's file, its variables, and the folder for its samples. With ``budget_s`` 0, or in
-    the quick form, it has its own budget."""
+    """A study's file, its variables, and the folder for its samples. ``budget_s`` replaces the study's budget, except
+    in the quick form or if it is 0.
+    """
 
     asked: str
     folder: str
@@ -36,7 +37,7 @@ class MeasuringRequest:
 
 
 def quick(study: Study) -> Study:
-    """The study with at most two jobs and two files each, one round, and its own factors else."""
+    """Return the study with at most two jobs, two files per job, and one round."""
     factors = tuple(_few(one) for one in study.factors)
     job = dataclasses.replace(study.job, files_per_job=min(study.job.files_per_job, 2))
     limits = {"budget_s": QUICK_BUDGET_S, "rounds_max": 1, "wait_s": QUICK_WAIT_S, "limits": False}

@@ -1,4 +1,4 @@
-"""Pictures of a study for its page: what people know from such papers, drawn by the lab, as files of their own."""
+"""Plots of a study for its page, as SVG files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from branchline.lab.studies.study_pictures import SERIES_MAX, IntervalRow, Serie
 from branchline.lab.studies.study_result import ArmResult, StudyResult
 
 _ROWS_MAX = 24
-#: A line needs this many levels of jobs.
+#: Minimum number of levels of jobs for a plot against the number of jobs.
 _LEVELS_MIN = 2
 _STYLE = (
     "<style>text{font:12px sans-serif;fill:#333}.axis{font-size:13px}.grid{stroke:#ddd;fill:none}"
@@ -20,7 +20,7 @@ _KEY_HEIGHT = 18
 
 
 def pictures_of(result: StudyResult) -> list[tuple[str, str]]:
-    """Titles and SVG: throughput and CPU efficiency against the number of jobs, and ratios to the baseline."""
+    """Return titles and SVG: throughput and CPU efficiency against the number of jobs, and ratios to the baseline."""
     made = []
     numbers = sorted({int(one.levels["jobs"]) for one in result.arms if one.levels.get("jobs", "").isdigit()})
     if len(numbers) >= _LEVELS_MIN:
@@ -33,8 +33,8 @@ def pictures_of(result: StudyResult) -> list[tuple[str, str]]:
         if one.time is not None
     ]
     if ratios:
-        unit = "times the time of the baseline for the same work (left is faster)"
-        made.append(intervals("Beside the baseline", unit, ratios[:_ROWS_MAX]))
+        unit = "time divided by the time of the baseline for the same work (left is faster)"
+        made.append(intervals("Time relative to the baseline", unit, ratios[:_ROWS_MAX]))
     return [(one.title, standalone(one)) for one in made]
 
 
@@ -61,7 +61,7 @@ def _against_jobs(
 
 
 def standalone(picture: StudyPicture) -> str:
-    """A picture as a file of its own, on white, with its title above and its keys below."""
+    """Return a plot as an SVG file with a white background, its title above and its legend below."""
     svg = str(picture.svg)
     head, _, inner = svg.partition(">")
     width, height = (float(one) for one in head.partition('viewBox="0 0 ')[2].partition('"')[0].split())

@@ -1,4 +1,4 @@
-"""A run of many studies: how much time each gets, and what is left of it after an interruption."""
+"""Time budgets of the studies in a run, and the state of an interrupted run."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from branchline.base.whole_files import write_whole
 from branchline.lab.studies.study_file import seconds_of
 from studies.published import StudyPair
 
-#: What a study takes beside its samples: disks are made and filled, servers started, the first programs loaded.
+#: Time in seconds to create and fill the disks of a study, to start its servers, and to load programs.
 PLACES_S = 20.0
-#: However little time is left, a study gets this part of its own budget.
+#: Minimum and maximum time for a study, as a multiple of its own budget.
 LEAST_PART = 0.25
-#: However much is left, it gets no more than this multiple.
 MOST_PART = 3.0
 
 
 @dataclass
 class RunState:
-    """What a run has done, on the disk after each study: names with a line about each, those that failed (after an
-    interruption they are tried again), and the seconds it has taken.
+    """The state of a run, written after each study: a summary of each finished study, the names of failed studies, and
+    the time in seconds that the run has taken. A resumed run repeats failed studies.
     """
 
     is_quick: bool
@@ -36,8 +35,8 @@ class RunState:
 
 
 class StudiesRun:
-    """Gives each study its share of the time: a part of its own budget, which is larger when studies before it ended
-    early. Begun again, an interrupted run goes on with the study that it was at.
+    """Divides the time among studies in proportion to their budgets. Unused time goes to later studies. A run that was
+    interrupted, or in which studies failed, resumes with the remaining studies.
     """
 
     def __init__(self, pairs: Sequence[StudyPair], path: Path, total_s: float, is_quick: bool) -> None:
@@ -48,44 +47,42 @@ class StudiesRun:
 
     @property
     def left(self) -> list[str]:
-        """Studies that are still to be done."""
+        """Names of the remaining studies."""
         return [one for one in self._budgets if one not in self.state.done and one not in self.state.failed]
 
     def budget_s(self, name: str) -> float:
-        """The time for samples of a study."""
+        """Return the time in seconds for the samples of a study."""
         own = self._budgets[name]
-        later = [one for one in self.left if self._budgets[one]]
+        later = self.left
         samples_s = self._total_s - self._spent_s - PLACES_S * len(later)
-        if not own:
-            return 0.0
         share_s = samples_s * own / sum(self._budgets[one] for one in later)
         return min(max(LEAST_PART * own, share_s), MOST_PART * own)
 
     def end(self, name: str, said: str) -> None:
-        """Notes that a study is done or left out."""
+        """Record that a study was measured or left out."""
         self.state.done[name] = said
         self._write()
 
     def fail(self, name: str) -> None:
-        """Notes that a study failed."""
+        """Record that a study failed."""
         self.state.failed.append(name)
         self._write()
 
     def forget(self) -> None:
-        """Ends the run: the next one begins with the first study."""
+        """End the run. The next run starts with the first study."""
         self._path.unlink(missing_ok=True)
 
     def estimate(self) -> str:
-        """What is to be expected, in a sentence."""
-        wanted = [one for one in self.left if self._budgets[one]]
+        """Return the expected course of the run in a sentence."""
+        wanted = self.left
         budgets_s = sum(self._budgets[one] for one in wanted)
         left_s = max(0.0, self._total_s - self._spent_s)
         until = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=left_s)
-        going_on = f", {len(self.state.done)} are done" if self.state.done else ""
+        finished = f" ({len(self.state.done)} are finished)" if self.state.done else ""
         return (
-            f"{counted(len(wanted), 'study', 'studies')} to be measured{going_on}: their budgets are "
-            f"{duration(budgets_s)}, their places take some {duration(PLACES_S * len(wanted))}, the first files a few "
-            f"minutes; {duration(left_s)} are there, until {until:%H:%M} UTC"
+            f"{counted(len(wanted), 'study', 'studies')} to measure{finished}: {duration(budgets_s)} for samples, "
+            f"{duration(PLACES_S * len(wanted))} for places, a few minutes for the first files; time limit "
+            f"{duration(left_s)}, until {until:%H:%M} UTC"
         )
 
     @property
@@ -99,15 +96,13 @@ class StudiesRun:
 
 
 def own_budget_s(pair: StudyPair) -> float:
-    """The budget that a study's file gives; 0 for one that cannot be measured here."""
-    if pair.published.cannot:
-        return 0.0
+    """Return the budget in the file of a study."""
     found = next((one for one in pair.asked.read_text(encoding="utf-8").splitlines() if one.startswith("budget")), "")
     return seconds_of(found.partition("=")[2].strip().strip('"'))
 
 
 def _kept(path: Path, is_quick: bool) -> RunState:
-    """The state of an interrupted run of the same kind, or that of a new one."""
+    """Return the state of an interrupted run of the same kind, or the state of a new run."""
     try:
         state = RunState(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""What was measured of a study, kept in the repository: its pages are drawn from nothing else."""
+"""Records of measured studies in the repository, from which the pages in docs/studies are generated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from branchline.base.plain import finite, from_plain, to_plain
 from branchline.lab.sampling.job import this_processor
 from branchline.lab.studies.study_result import StudyResult
-from studies.findings import FindingHere, NumberHere
+from studies.findings import ArmRatio
 from studies.published import STUDIES
 
 RECORDS = STUDIES / "results"
@@ -20,7 +20,7 @@ RECORDS = STUDIES / "results"
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and when it was measured. ``load`` is that of other programs, before the study began."""
+    """The machine, and the time of the measurement. ``load`` is its load before the study."""
 
     at: str
     processor: str
@@ -43,28 +43,36 @@ class Machine:
 
 @dataclass(frozen=True)
 class Record:
-    """A study's outcome: measured, or left out with the reason in ``skipped``."""
+    """The outcome of a study: its result, or in ``skipped`` the reason why this machine cannot measure it.
+
+    ``ratios`` are the ratios that its findings need. Verdicts are not stored: they follow from the ratios, the result
+    and the published findings.
+    """
 
     name: str
     is_quick: bool
     machine: Machine
     skipped: str = ""
     result: StudyResult | None = None
-    numbers: list[NumberHere] = field(default_factory=list)
-    findings: list[FindingHere] = field(default_factory=list)
-    record_version: int = 1
+    ratios: list[ArmRatio] = field(default_factory=list)
+    record_version: int = 2
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether other programs were at work in most samples."""
+        """Whether other programs kept the machine busy in most samples."""
         arms = self.result.arms if self.result is not None else []
         disturbed = sum(count for one in arms for note, count in one.notes.items() if "other programs" in note)
         return disturbed > sum(one.samples for one in arms) / 2
 
     @property
-    def is_provisional(self) -> bool:
-        """Whether it only shows that the study works."""
-        return self.is_quick or self.is_disturbed
+    def reservation(self) -> str:
+        """Why the values are not meaningful; empty if they are."""
+        arms = self.result.arms if self.result is not None else []
+        if self.is_quick:
+            return "measured with small files and one round"
+        if any(one.samples and one.bound is None for one in arms):
+            return "measured before samples recorded the load from other programs and what limits an arm"
+        return "measured while other programs kept the machine busy" if self.is_disturbed else ""
 
 
 def write(record: Record, folder: Path = RECORDS) -> None:
@@ -74,7 +82,7 @@ def write(record: Record, folder: Path = RECORDS) -> None:
 
 
 def read(name: str, folder: Path = RECORDS) -> Record | None:
-    """The record of a study; None where it was never run."""
+    """Return the record of a study; None if it was never run."""
     path = folder / f"{name}.json"
     if not path.exists():
         return None

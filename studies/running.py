@@ -1,4 +1,4 @@
-"""Running studies: the yard is made, the lab measures in it, and a record is left."""
+"""Run studies: create their places, measure with the lab, and write records."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ from studies.published import STUDIES, StudyPair
 from studies.yard.places import yard_of
 from studies.yard.skipping import LackingError
 
-#: Beyond its budget a study takes its last round, and starts the programs of its jobs.
+#: Time in seconds for the last round after the budget, and for starting the programs of the jobs.
 GRACE_S = 900.0
+#: Beginning of the summary of a study that this machine cannot measure.
+LEFT_OUT = "left out"
 
 
 class Runner:
-    """Runs studies one after another, with samples below ``work`` and records in ``kept``."""
+    """Runs studies, with samples below ``work`` and records in ``kept``."""
 
     def __init__(self, sets: Sets, work: Path, kept: Path, is_quick: bool, say: Callable[[str], None]) -> None:
         self._sets, self._work, self._kept, self._is_quick, self._say = sets, work, kept, is_quick, say
 
     def run(self, pair: StudyPair, budget_s: float) -> records.Record:
-        """Measures a study, or finds out why it cannot be; either way its record is written."""
+        """Measure a study, and write its record; if this machine lacks a place, the record contains the reason."""
         machine = records.Machine.now()
         begin_s = time.monotonic()
         try:
@@ -43,15 +45,13 @@ class Runner:
         except LackingError as reason:
             record = records.Record(pair.name, self._is_quick, machine, skipped=str(reason))
         records.write(record, self._kept)
-        self._say(f"{pair.name}: {summary(record)}; it took {time.monotonic() - begin_s:.0f} s with its places")
+        self._say(f"{pair.name}: {summary(record)}; {time.monotonic() - begin_s:.0f} s including its places")
         return record
 
     def _measured(self, pair: StudyPair, machine: records.Machine, budget_s: float) -> records.Record:
         published = pair.published
-        if published.cannot:
-            raise LackingError(published.cannot)
         folder = self._work / pair.name
-        # What an interrupted run left was measured at other places: those are made anew for each study.
+        # Samples of an interrupted run come from other places, since each run creates its own.
         shutil.rmtree(folder, ignore_errors=True)
         with yard_of(self._sets, published.sets, published.places) as yard:
             variables = {name: str(self._sets.folder.resolve()) for name in ("DATA",)} | yard.variables
@@ -61,15 +61,13 @@ class Runner:
             yard.check_disks()
             self._measure(request, yard.link.prefix if yard.link else [])
             yard.check_disks()
-        samples = findings.Samples.of(folder)
         return records.Record(
             pair.name,
             self._is_quick,
             machine,
             "",
             kept_result(folder),
-            findings.numbers_here(published, samples),
-            findings.findings_here(published, samples, is_quick=self._is_quick),
+            findings.ratios_of(published, findings.Samples.of(folder)),
         )
 
     def _measure(self, request: MeasuringRequest, prefix: list[str]) -> None:
@@ -77,7 +75,7 @@ class Runner:
             json.dump(dataclasses.asdict(request), file)
             file.flush()
             words = [*prefix, sys.executable, "-m", "studies.measuring", file.name]
-            # Trains import their wagons' modules from here.
+            # Trains import the modules of their wagons from the repository.
             search = os.pathsep.join(filter(None, [str(STUDIES.parent), os.environ.get("PYTHONPATH", "")]))
             done = subprocess.run(
                 words,
@@ -91,20 +89,17 @@ class Runner:
 
 
 def summary(record: records.Record) -> str:
-    """A study's record in a line, for a log."""
+    """Return a line about a record for the log. It contains no verdicts, which are on the pages."""
     result = record.result
     if result is None:
-        return f"left out: {record.skipped}"
-    # An arm without a baseline of its own has no pairs; findings compare it with others.
+        return f"{LEFT_OUT}: {record.skipped}"
+    # Arms without a baseline have no pairs.
     pairs = [one.time.pairs for one in result.arms if one.time and not one.is_baseline]
     fewest = min(pairs, default=result.rounds)
-    said = (
-        f"{counted(result.rounds, 'round')} in {result.spent_s:.0f} s, {counted(fewest, 'pair')} of each arm at least"
-    )
+    parts = [f"{counted(result.rounds, 'round')} in {result.spent_s:.0f} s", f"{counted(fewest, 'pair')} per arm"]
     if fewest < PAIRS_MIN:
-        said += f" (an interval needs {PAIRS_MIN})"
+        parts[-1] += f" (an interval needs {PAIRS_MIN})"
     lost = sum(one.lost for one in result.arms)
-    found = sum(one.verdict == findings.FOUND for one in record.findings)
-    said += f", {counted(lost, 'sample')} lost" if lost else ""
-    said += f"; {found} of {counted(len(record.findings), 'finding')} found again" if record.findings else ""
-    return said + ("; other programs were at work in most samples" if record.is_disturbed else "")
+    parts += [f"{counted(lost, 'sample')} lost"] if lost else []
+    parts += ["other programs kept the machine busy in most samples"] if record.is_disturbed else []
+    return ", ".join(parts)

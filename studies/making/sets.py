@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Unpack
 
 from branchline.writing.merging.merge import merge
-from branchline.writing.merging.skim import MergeOptions, slim
+from branchline.writing.merging.skim import MergeOptions
 from studies.making.writing import Order
 
 REPOSITORY = Path(__file__).parents[2]
@@ -66,7 +66,6 @@ class Sets:
             "reordered": self._reordered,
             "orders": self._orders,
             "sizes": self._sizes,
-            "compact": self._compact,
         }
 
     @property
@@ -145,13 +144,6 @@ class Sets:
             (to / f"{step:02}").mkdir(parents=True)
             for number in range(0, len(files), step):
                 _merge(files[number : number + step], to / f"{step:02}" / f"{number:04}.root")
-
-    def _compact(self, to: Path) -> None:
-        """Analysis objects (AOD): the same events with the branches that most analyses need."""
-        to.mkdir(parents=True)
-        branches = ["Tracks*", "AliESDHeader.*", "PrimaryVertex.*"]
-        for one in sorted(self.made("large").glob("*.root")):
-            slim([str(one)], to / one.name, branches=branches, sync=False)
 
 
 def _merge(files: list[Path], to: Path, **options: Unpack[MergeOptions]) -> None:

@@ -133,10 +133,6 @@ def _raid5(yard: Yard) -> None:
     yard.variables["RAID_READ_AHEAD"] = str(read_ahead_of(place))
 
 
-def _raid0(yard: Yard) -> None:
-    yard.name(STRIPES=yard.raid("stripes", HARD_DISK, 2, "raid0")[0])
-
-
 def _server(yard: Yard) -> None:
     place, _ = yard.disk("served", HARD_DISK)
     server = yard.server("xrootd", place)
@@ -224,7 +220,6 @@ PLACES: dict[str, Callable[[Yard], None]] = {
     "fast solid state disk": _fast_solid_state,
     "four disks": _four_disks,
     "RAID 5": _raid5,
-    "RAID 0": _raid0,
     "worker's disk": _results,
     "server": _server,
     "wide area": _wide_area,

@@ -59,9 +59,9 @@ def areas(repository: Path) -> dict[str, list[Path]]:
 
 
 def documents(repository: Path) -> list[Path]:
-    """Return the pages written by people. Studies and generated pages are written by programs."""
+    """Return the pages written by people, and those of the studies. Generated pages are written by programs."""
     pages = sorted((repository / "docs").rglob("*.md"))
-    kept = [one for one in pages if not {"studies", "generated", "_build"} & set(one.parts)]
+    kept = [one for one in pages if not {"generated", "_build"} & set(one.parts)]
     return [*kept, *(repository / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"))]
 
 

@@ -15,7 +15,7 @@ def test_calls_of_root_cost_a_round_trip_each_behind_those_of_opening() -> None:
     assert said == pytest.approx([1.0 + (5 + 2) * one / 1e3 for one in ADDED_MS], rel=0.01)
 
 
-def test_the_table_has_theirs_ours_and_the_forecast() -> None:
+def test_the_table_has_published_measured_and_forecast_times() -> None:
     found = curves.read()
     assert found is not None
     rows = [line for line in curves.section(found).splitlines() if line.startswith(("| TTree", "| RNTuple"))]
@@ -24,12 +24,12 @@ def test_the_table_has_theirs_ours_and_the_forecast() -> None:
     for one in found.curves:
         assert len(one.passes) == len(one.forecast_s) == len(ADDED_MS)
         assert one.forecast_s == sorted(one.forecast_s)
-    assert "RNTuple, ROOT of 2019 (theirs)" in curves.picture(found)
+    assert "RNTuple, ROOT of 2019 (published)" in curves.picture(found)
 
 
 def test_curves_are_kept_as_they_were_measured(tmp_path: Path) -> None:
     assert curves.read(tmp_path) is None
-    assert "Nothing of it was measured" in curves.section(None)
+    assert "Not measured yet" in curves.section(None)
     found = curves.read()
     assert found is not None
     curves.write(found, tmp_path)

@@ -63,7 +63,7 @@ def test_what_is_said_of_the_machine_is_of_its_record(tmp_path: Path) -> None:
     assert record is not None
     records.write(replace(record, machine=replace(record.machine, cores=64)), tmp_path)
     text = forecasts.page(all_studies(), tmp_path)
-    assert "of a number of jobs that our 64 cores cannot run" in text
+    assert "wait for our 64 cores" in text
     assert "two cores" not in text
 
 
