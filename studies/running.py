@@ -96,7 +96,8 @@ def summary(record: records.Record) -> str:
     # Arms without a baseline have no pairs.
     pairs = [one.time.pairs for one in result.arms if one.time and not one.is_baseline]
     fewest = min(pairs, default=result.rounds)
-    parts = [f"{counted(result.rounds, 'round')} in {result.spent_s:.0f} s", f"{counted(fewest, 'pair')} per arm"]
+    parts = [f"{counted(result.rounds, 'round')} in {result.spent_s:.0f} s"]
+    parts.append(f"at least {counted(fewest, 'pair')} per arm")
     if fewest < PAIRS_MIN:
         parts[-1] += f" (an interval needs {PAIRS_MIN})"
     lost = sum(one.lost for one in result.arms)

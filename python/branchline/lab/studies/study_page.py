@@ -183,7 +183,7 @@ def _against(found: StudyResult, factor: str, levels: Sequence[str]) -> list[Stu
     wanted: list[tuple[str, str, Callable[[ArmResult], float | None], Callable[[ArmResult], float | None] | None]] = [
         ("Throughput of all jobs", "MB of files/s", megabytes, limit),
         ("Events of all jobs", "events/s", lambda one: one.events_per_s, None),
-        ("CPU efficiency", "% of wall time", lambda one: part(one.efficiency), None),
+        ("CPU efficiency", "% of the usable cores", lambda one: part(one.efficiency), None),
         ("Bytes read", "bytes for each byte of the files", lambda one: one.read_share, None),
         ("Bytes over the network", "bytes for each byte of the files", lambda one: one.network_share, None),
     ]
