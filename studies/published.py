@@ -209,7 +209,16 @@ def _problems(published: Published, arms: Sequence[Arm]) -> list[str]:
 
 def _finding(content: dict[str, object]) -> Finding:
     published = content.pop("published")
-    values = tuple(map(float, published)) if isinstance(published, list) else float(published)  # type: ignore[arg-type]
+    values: float | tuple[float, float]
+    match published:
+        case int() | float() if published > 0:
+            values = float(published)
+        case [int() | float() as of, int() | float() as over] if of > 0 and over > 0:
+            values = (float(of), float(over))
+        case _:
+            raise TypeError(f"published must be a positive ratio or a pair of positive numbers, not {published!r:.40}")
+    if not isinstance(content.get("limited_by", {}), dict):
+        raise TypeError('limited_by must be a table such as { over = "storage" }')
     mechanism = Mechanism(**content.pop("mechanism"))  # type: ignore[arg-type]  # TypeError is handled by the caller
     counts = tuple(content.pop("counts", ()))  # type: ignore[arg-type]
     return Finding(published=values, mechanism=mechanism, counts=counts, **content)  # type: ignore[arg-type]

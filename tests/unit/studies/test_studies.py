@@ -122,6 +122,9 @@ def test_the_number_of_jobs_alone_gives_no_finding() -> None:
     ("old", "new", "problem"),
     [
         ("published = 1.5\n", "", "'published'"),
+        ("published = 1.5\n", "published = [1.5]\n", "positive ratio or a pair"),
+        ("published = 1.5\n", "published = [3, 0]\n", "positive ratio or a pair"),
+        ('limited_by = { over = "storage" }', 'limited_by = "storage"', "must be a table"),
         ("most = 2.1\n", "", "most"),
         ("most = 2.1\n", "most = 1.4\n", "bounds must surround"),
         ("[findings.mechanism]\n", "[findings.reason]\n", "'mechanism'"),
