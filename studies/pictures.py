@@ -33,7 +33,7 @@ def pictures_of(result: StudyResult) -> list[tuple[str, str]]:
         if one.time is not None
     ]
     if ratios:
-        unit = "time divided by the time of the baseline for the same work (left is faster)"
+        unit = "times the baseline's time (left is faster)"
         made.append(intervals("Time relative to the baseline", unit, ratios[:_ROWS_MAX]))
     return [(one.title, standalone(one)) for one in made]
 
