@@ -137,15 +137,16 @@ def judge(finding: Finding, result: StudyResult | None, ratios: Sequence[ArmRati
         )
     if ratio.low is None or ratio.high is None:
         return Judgement(finding, UNSURE, f"{counted(ratio.pairs, 'pair')}; an interval needs {PAIRS_MIN}", ratio)
-    is_at_work, evidence = _mechanism(finding, result, ratios)
+    evidence = _evidence(finding, result, ratios)
+    if evidence.is_at_work is None:
+        return Judgement(finding, NOT_JUDGED, evidence.text, ratio)
     if ratio.high < finding.least or ratio.low > finding.most:
-        return Judgement(finding, NOT_FOUND, f"the interval is outside the bounds; {evidence}", ratio)
+        why = f"the interval is outside the bounds; {evidence.text}"
+        return Judgement(finding, NOT_JUDGED if evidence.is_masked else NOT_FOUND, why, ratio)
     if ratio.low < finding.least or ratio.high > finding.most:
-        return Judgement(finding, UNSURE, f"the interval contains a bound; {evidence}", ratio)
-    if is_at_work is None:
-        return Judgement(finding, NOT_JUDGED, evidence, ratio)
-    is_same = is_at_work and finding.mechanism.is_same
-    return Judgement(finding, FOUND if is_same else OTHER_MECHANISM, evidence, ratio)
+        return Judgement(finding, UNSURE, f"the interval contains a bound; {evidence.text}", ratio)
+    is_same = evidence.is_at_work and finding.mechanism.is_same
+    return Judgement(finding, FOUND if is_same else OTHER_MECHANISM, evidence.text, ratio)
 
 
 def limiter_of(arm: ArmResult) -> str | None:
@@ -154,26 +155,36 @@ def limiter_of(arm: ArmResult) -> str | None:
     return "latency" if arm.bound == "neither" and is_waiting else arm.bound
 
 
-def _mechanism(finding: Finding, result: StudyResult, ratios: Sequence[ArmRatio]) -> tuple[bool | None, str]:
-    """Return whether the samples show the mechanism of a finding, None if they do not tell, and the evidence."""
+@dataclass(frozen=True)
+class _Evidence:
+    """Evidence for a mechanism in the samples. ``is_at_work`` is None if they do not tell. With ``is_masked``, the CPU
+    limits an arm that its storage should limit, which hides the storage.
+    """
+
+    is_at_work: bool | None
+    is_masked: bool
+    text: str
+
+
+def _evidence(finding: Finding, result: StudyResult, ratios: Sequence[ArmRatio]) -> _Evidence:
     arms = {"of": finding.of, "over": finding.over}
     holds: list[bool | None] = []
-    evidence = []
+    texts = []
+    is_masked = False
     for side, wanted in finding.limited_by.items():
         arm = next((one for one in result.arms if one.levels == arms[side]), None)
         limiter = limiter_of(arm) if arm is not None else None
         holds.append(None if limiter is None else limiter == wanted)
+        is_masked = is_masked or (limiter == "CPU" != wanted)
         name = arm_name(arms[side])
-        evidence.append(f"what limits {name} was not measured" if limiter is None else f"{name}: limited by {limiter}")
+        texts.append(f"what limits {name} was not measured" if limiter is None else f"{name}: limited by {limiter}")
     for name in finding.counts:
         measured = _ratio(ratios, name, finding)
         holds.append(None if measured is None else _explains(finding, measured.ratio))
-        what = COUNTS[name]
-        evidence.append(
-            f"{what}: not measured" if measured is None else f"{what}: {measured.ratio.value:.3g} times as many"
-        )
+        shown = "not measured" if measured is None else f"{measured.ratio.value:.3g} times as many"
+        texts.append(f"{COUNTS[name]}: {shown}")
     is_at_work = False if False in holds else None if None in holds else True
-    return is_at_work, ", ".join(evidence)
+    return _Evidence(is_at_work, is_masked, ", ".join(texts))
 
 
 def _explains(finding: Finding, count: Ratio) -> bool:

@@ -221,7 +221,7 @@ results that follow from the number of cores, and results that follow from a set
 | same ratio, another mechanism | the interval is within the bounds, but the samples show another cause |
 | not found | the whole interval is outside the bounds |
 | not sure | the interval contains a bound, or there are fewer than six pairs of samples |
-| not judged | other programs kept the machine busy, or the samples do not show what limits the arms |
+| not judged | other programs kept the machine busy, the CPU hides the storage, or the limit of an arm is unknown |
 | not measured | no round has samples of both arms |
 
 The samples show a mechanism in two ways: by the limit of an arm, and by counts of read calls, bytes and CPU time per
@@ -233,8 +233,8 @@ event. The limit is the CPU, the storage, or latency, if the jobs wait although 
   use: of one core per job, or of all cores if there are more jobs than cores.
 - **Files** resemble ALICE's event summary data (ESD) of 2009: 534 branches with data, about 720 baskets per 100 events,
   zlib level 1. They are evicted from the page cache before each sample.
-- **Disks** are loop devices with a limit on the rate and on the requests per second. They do not emulate the movement
-  of heads. RAIDs consist of such disks with btrfs.
+- **Disks** are loop devices with the rate and the seek times of a disk of that time. RAIDs consist of such disks with
+  btrfs.
 - **Networks** are a link of 1 Gb/s between two network namespaces, and a proxy with the latency of a wide-area network.
 - **Storage systems** that are not available have replacements: MooseFS for Lustre, GlusterFS for GPFS, XRootD for DPM.
 

@@ -71,7 +71,7 @@ class Record:
         if self.is_quick:
             return "measured with small files and one round"
         if any(one.samples and one.bound is None for one in arms):
-            return "measured before samples recorded the load from other programs and what limits an arm"
+            return "measured on disks without seek times, before samples recorded the load and what limits an arm"
         return "measured while other programs kept the machine busy" if self.is_disturbed else ""
 
 

@@ -176,9 +176,15 @@ def test_found_again_needs_the_published_mechanism() -> None:
     assert (other.verdict, other.reason) == (OTHER_MECHANISM, "disk old: limited by CPU")
     assert judged(1.3, 1.6, bound=None).verdict == NOT_JUDGED
     assert judged(1.3, 1.6, replace(FINDING, mechanism=replace(MECHANISM, is_same=False))).verdict == OTHER_MECHANISM
+    assert judged(0.9, 1.1, bound="neither").verdict == NOT_FOUND
     waits = replace(FINDING, limited_by={"over": "latency"})
     assert judged(1.3, 1.6, waits, bound="neither").verdict == FOUND
     assert judged(1.3, 1.6, waits, bound="storage").verdict == OTHER_MECHANISM
+
+
+def test_an_arm_that_the_cpu_limits_says_nothing_about_its_storage() -> None:
+    assert judged(0.9, 1.1, bound="CPU").verdict == NOT_JUDGED
+    assert judged(0.9, 1.1, replace(FINDING, limited_by={"over": "CPU"}), bound="CPU").verdict == NOT_FOUND
 
 
 def test_a_count_shows_a_mechanism_only_if_it_differs_in_the_right_direction() -> None:
