@@ -175,7 +175,7 @@ def _evidence(finding: Finding, result: StudyResult, ratios: Sequence[ArmRatio])
         arm = next((one for one in result.arms if one.levels == arms[side]), None)
         limiter = limiter_of(arm) if arm is not None else None
         holds.append(None if limiter is None else limiter == wanted)
-        is_masked = is_masked or (limiter == "CPU" != wanted)
+        is_masked = is_masked or (limiter == "CPU" and wanted != "CPU")
         name = arm_name(arms[side])
         texts.append(f"what limits {name} was not measured" if limiter is None else f"{name}: limited by {limiter}")
     for name in finding.counts:
