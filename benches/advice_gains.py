@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import branchline
 from benches.conditions import machine_lines
 from benches.data import shared_folder
 from benches.tables import table
@@ -105,8 +106,16 @@ def gains_of_dataset(file: Path, cache: Path) -> list[MeasuredGain]:
     """Return the measured gains of all advice for a file, or for a dataset of such files."""
     with tempfile.TemporaryDirectory(dir=cache) as name:
         folder = Path(name)
-        paths = _dataset(file, folder / "data")
+        tree = _largest_tree(file)
+        paths = [f"{path}:{tree}" for path in _dataset(file, folder / "data")]
         return [one for situation in SITUATIONS for one in _gains(paths, situation, folder)]
+
+
+def _largest_tree(file: Path) -> str:
+    """Return the name of the tree with the most bytes."""
+    with branchline.open(file) as opened:
+        names = opened.keys(filter_classname=["TTree", "ROOT::RNTuple"])
+        return max((name.partition(";")[0] for name in names), key=lambda name: int(opened[name].compressed_bytes))
 
 
 def _dataset(file: Path, folder: Path) -> list[str]:
@@ -127,7 +136,8 @@ def _gains(paths: list[str], situation: Situation, folder: Path) -> Iterator[Mea
             gain = one.advice.gain
             bounds = [None if part is None else 1 - part for part in (ratio.high, ratio.low)]
             yield MeasuredGain(
-                Path(paths[0]).name.partition("-")[2] + (f", {len(paths)} files" if len(paths) > 1 else ""),
+                Path(paths[0].rpartition(":")[0]).name.partition("-")[2]
+                + (f", {len(paths)} files" if len(paths) > 1 else ""),
                 str(situation),
                 one.advice.id,
                 gain.value,
