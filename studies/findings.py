@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchline.base.quantities import counted
+from branchline.base.quantities import GB, counted, duration, size
 from branchline.lab.sampling.machine import was_busy
 from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample, load_kept
 from branchline.lab.statistics import PAIRS_MIN, Ratio, paired_ratio
@@ -22,6 +22,9 @@ OTHER_MECHANISM = "same ratio, another mechanism"
 NOT_JUDGED = "not judged"
 VERDICTS = (FOUND, OTHER_MECHANISM, NOT_FOUND, UNSURE, NOT_JUDGED, UNMEASURED)
 _DISTURBED_BY_LOAD = ("events_per_s", "bytes_per_s", "wall_s", "efficiency")
+#: Minimum duration of a sample in seconds for rates to be judged, and minimum bytes that a job reads if a finding is
+#: about the rate of a storage.
+SAMPLE_S_MIN, JOB_BYTES_MIN = 2.0, 2 * GB
 #: Minimum ratio of two counts for these to differ.
 COUNTS_DIFFER = 1.1
 #: Maximum efficiency of an arm that waits for answers, if neither the processors nor the storage limit it.
@@ -137,6 +140,8 @@ def judge(finding: Finding, result: StudyResult | None, ratios: Sequence[ArmRati
         )
     if ratio.low is None or ratio.high is None:
         return Judgement(finding, UNSURE, f"{counted(ratio.pairs, 'pair')}; an interval needs {PAIRS_MIN}", ratio)
+    if finding.quantity in _DISTURBED_BY_LOAD and (why := _too_small(finding, result)):
+        return Judgement(finding, NOT_JUDGED, why, ratio)
     evidence = _evidence(finding, result, ratios)
     if evidence.is_at_work is None:
         return Judgement(finding, NOT_JUDGED, evidence.text, ratio)
@@ -147,6 +152,19 @@ def judge(finding: Finding, result: StudyResult | None, ratios: Sequence[ArmRati
         return Judgement(finding, UNSURE, f"the interval contains a bound; {evidence.text}", ratio)
     is_same = evidence.is_at_work and finding.mechanism.is_same
     return Judgement(finding, FOUND if is_same else OTHER_MECHANISM, evidence.text, ratio)
+
+
+def _too_small(finding: Finding, result: StudyResult) -> str:
+    """Return why the samples are too small for a verdict on a rate; empty if they are not."""
+    for arm in result.arms:
+        if arm.levels not in (finding.of, finding.over) or not arm.wall_s:
+            continue
+        if arm.wall_s < SAMPLE_S_MIN:
+            return f"samples of {arm.name} take {duration(arm.wall_s)}, and {duration(SAMPLE_S_MIN)} are needed"
+        read = (arm.bytes_per_s or 0.0) * arm.wall_s / int(arm.levels.get("jobs", "1"))
+        if "storage" in finding.limited_by.values() and read < JOB_BYTES_MIN:
+            return f"a job of {arm.name} reads {size(read)}, and {size(JOB_BYTES_MIN)} are needed"
+    return ""
 
 
 def limiter_of(arm: ArmResult) -> str | None:

@@ -15,7 +15,8 @@ from branchline.lab.sampling.sampler import HereAtOnce
 from branchline.lab.studies.study_file import load_study
 from branchline.lab.studies.study_page import write_report
 from branchline.lab.studies.study_run import StudyRun
-from branchline.lab.study import Factor, Study
+from branchline.lab.study import Factor, Level, Study
+from studies.yard.disks import PROGRAM
 
 #: Limits of the quick form, which only checks that a study runs.
 QUICK_JOBS_MAX, QUICK_BUDGET_S, QUICK_WAIT_S = 2, 60.0, 120.0
@@ -58,9 +59,26 @@ def _few(factor: Factor) -> Factor:
     return dataclasses.replace(factor, levels=tuple(small))
 
 
+def with_disks_as_servers(study: Study) -> Study:
+    """Return the study with the emulation of disks among its local servers, whose CPU time does not count as that of
+    other programs.
+    """
+
+    def level(one: Level) -> Level:
+        if "servers" not in one.changes:
+            return one
+        own = one.changes["servers"]
+        names = [own] if isinstance(own, str) else list(own)  # type: ignore[call-overload]  # a list by the format
+        return dataclasses.replace(one, changes={**one.changes, "servers": (*names, PROGRAM)})
+
+    factors = tuple(dataclasses.replace(one, levels=tuple(map(level, one.levels))) for one in study.factors)
+    job = dataclasses.replace(study.job, servers=(*study.job.servers, PROGRAM))
+    return dataclasses.replace(study, job=job, factors=factors)
+
+
 def main() -> None:
     request = MeasuringRequest(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
-    study = load_study(Path(request.asked), request.variables)
+    study = with_disks_as_servers(load_study(Path(request.asked), request.variables))
     if request.is_quick:
         study = quick(study)
     elif request.budget_s:

@@ -9,7 +9,7 @@ from textwrap import fill
 
 from docs.generate.tables import table
 
-from branchline.base.quantities import counted, duration, percent, significant
+from branchline.base.quantities import counted, duration, percent, rate, significant
 from branchline.lab.statistics import Ratio
 from branchline.lab.studies.study_result import ArmResult, StudyResult
 from branchline.lab.studies.verdict import answer
@@ -118,6 +118,8 @@ def _heading(record: Record, result: StudyResult) -> list[str]:
     about = f"{counted(result.rounds, 'round')} in {duration(result.spent_s)}, seed {result.seed}, {machine.at[:10]}"
     about += f", {machine.processor}, {machine.cores} cores, load {machine.load:.1f} before the study"
     lines += [f"Control (each baseline compared with itself): {controls}. {about}.", ""]
+    disks = "; ".join(f"{one.kind}: {rate(one.before, 1)} and {rate(one.after, 1)}" for one in record.disks)
+    lines += [f"Emulated disks, measured before and after the study: {disks}.", ""] if disks else []
     if record.reservation:
         lines += [f"*Provisional: {record.reservation}.*", ""]
     return lines

@@ -42,6 +42,15 @@ class Machine:
 
 
 @dataclass(frozen=True)
+class DiskRates:
+    """The rate of an emulated disk in bytes per second, as measured before and after the study."""
+
+    kind: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
 class Record:
     """The outcome of a study: its result, or in ``skipped`` the reason why this machine cannot measure it.
 
@@ -55,6 +64,7 @@ class Record:
     skipped: str = ""
     result: StudyResult | None = None
     ratios: list[ArmRatio] = field(default_factory=list)
+    disks: list[DiskRates] = field(default_factory=list)
     record_version: int = 2
 
     @property

@@ -58,9 +58,10 @@ class Runner:
             variables["STUDIES"] = str(STUDIES)
             seed = random.SystemRandom().randrange(10**6)
             request = MeasuringRequest(str(pair.asked), str(folder), variables, seed, self._is_quick, budget_s)
-            yard.check_disks()
+            before = yard.disk_rates()
             self._measure(request, yard.link.prefix if yard.link else [])
-            yard.check_disks()
+            rates = zip(before, yard.disk_rates(), strict=True)
+            disks = [records.DiskRates(kind, first, last) for (kind, first), (_, last) in rates]
         return records.Record(
             pair.name,
             self._is_quick,
@@ -68,6 +69,7 @@ class Runner:
             "",
             kept_result(folder),
             findings.ratios_of(published, findings.Samples.of(folder)),
+            disks,
         )
 
     def _measure(self, request: MeasuringRequest, prefix: list[str]) -> None:

@@ -16,6 +16,8 @@ from branchline.base.quantities import KIB, MB, MIB, rate
 from studies.yard.skipping import LackingError
 
 REPOSITORY = Path(__file__).parents[2]
+#: Name of the program that serves images.
+PROGRAM = "emulated-disk"
 #: How far the measured rate of a disk may be from that of its kind.
 OFF_MAX = 0.2
 #: Time in which an emulated disk has to appear, and for which its rate is measured.
@@ -111,10 +113,6 @@ class Disks:
         _run("mkfs.btrfs", "-q", "-f", "-K", "-d", level, "-m", "raid1", *devices)
         return self._mounted(devices[0], name), devices[0]
 
-    def check(self) -> list[float]:
-        """Return the rate of each disk. Raises OffLimitError."""
-        return [one.check() for one in self.emulated]
-
     def _device(self, name: str, kind: DiskKind, size_bytes: int) -> str:
         image, folder = self._folder / f"{name}.img", self._folder / f"{name}.served"
         with image.open("wb") as file:
@@ -192,7 +190,7 @@ def _program() -> Path:
     target = REPOSITORY / "target" / "disk"
     manifest = REPOSITORY / "studies" / "disk" / "Cargo.toml"
     _run("cargo", "build", "--release", "--locked", "--manifest-path", str(manifest), "--target-dir", str(target))
-    return target / "release" / "emulated-disk"
+    return target / "release" / PROGRAM
 
 
 def _run(program: str, *arguments: str) -> str:

@@ -75,10 +75,11 @@ class Yard:
             self.disks = Disks(self.room.below("disks"))
         return self.disks
 
-    def check_disks(self) -> None:
-        """Raise OffLimitError if an emulated disk does not have the rate of its kind."""
-        if self.disks is not None:
-            self.disks.check()
+    def disk_rates(self) -> list[tuple[str, float]]:
+        """Return the kind and the measured rate of each emulated disk. Raises OffLimitError if a disk does not have the
+        rate of its kind.
+        """
+        return [] if self.disks is None else [(one.kind.name, one.check()) for one in self.disks.emulated]
 
     def own_room(self, name: str) -> Room:
         """A room for one file system: each mounts at the same name below its room."""

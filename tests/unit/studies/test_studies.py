@@ -23,18 +23,19 @@ from studies.findings import (
     ratios_of,
 )
 from studies.making.sets import FULL, QUICK, Sets
-from studies.measuring import quick
+from studies.measuring import quick, with_disks_as_servers
 from studies.pages import write
 from studies.published import Finding, Mechanism, StudyPair, problems_of, study_without_places
 from studies.running import summary
 from studies.yard.places import PLACES
 
+from branchline.base.quantities import GB
 from branchline.lab.sampling.job import JobOutcome
 from branchline.lab.sampling.machine import Surroundings
 from branchline.lab.sampling.samples import StudySample
 from branchline.lab.statistics import Ratio
 from branchline.lab.studies.study_result import ArmResult, Bound, StudyResult, result_of
-from branchline.lab.study import Arm, JobSettings
+from branchline.lab.study import Arm, Factor, JobSettings, Level, Study
 
 PAIRS = published.all_studies()
 MECHANISM = Mechanism("a cause", "a cause", is_same=True)
@@ -208,8 +209,9 @@ def test_a_verdict_follows_from_the_samples_of_a_study() -> None:
     (pair,) = (one for one in PAIRS if one.name == "gsi-test-1-4")
     study = study_without_places(pair.asked)
 
-    def taken(disk_busy_share: float) -> list[StudySample]:
-        arms = (("level 1", 1.0, 10**6), ("uncompressed", 1.6, 4 * 10**6))
+    def taken(disk_busy_share: float, scale: float = 1.0) -> list[StudySample]:
+        sizes = (("level 1", 50.0, 2.5 * GB), ("uncompressed", 80.0, 10 * GB))
+        arms = [(name, wall_s * scale, round(size * scale)) for name, wall_s, size in sizes]
         return [
             StudySample(
                 number,
@@ -237,6 +239,10 @@ def test_a_verdict_follows_from_the_samples_of_a_study() -> None:
     assert found.verdict == FOUND
     assert found.reason == "data uncompressed: limited by storage, bytes read per event: 0.25 times as many"
     assert verdict_of(taken(0.1)).verdict == OTHER_MECHANISM
+    small = verdict_of(taken(0.95, scale=0.1))
+    assert (small.verdict, small.reason) == (NOT_JUDGED, "a job of data level 1 reads 255 MB, and 2.00 GB are needed")
+    short = verdict_of(taken(0.95, scale=0.005))
+    assert (short.verdict, short.reason[:30]) == (NOT_JUDGED, "samples of data level 1 take 8")
     busy = [replace(one, surroundings=replace(one.surroundings, others_share=0.5)) for one in taken(0.95)]
     assert verdict_of(busy).verdict == NOT_JUDGED
 
@@ -269,3 +275,13 @@ def test_pages_of_the_quick_form_have_no_verdict(tmp_path: Path) -> None:
     assert "not judged, since the quick form has small files and one round" in section
     assert "**The fastest arm" not in section
     assert "| not found |" not in section
+
+
+def test_the_emulation_of_disks_is_a_server_of_each_arm() -> None:
+    study = Study(
+        "?",
+        JobSettings(servers=("nginx",)),
+        (Factor("x", (Level("a", {"servers": "xrootd"}), Level("b", {"servers": ["x", "y"]}), Level("c", {}))),),
+    )
+    names = [arm.settings.servers for arm in with_disks_as_servers(study).arms()]
+    assert names == [("xrootd", "emulated-disk"), ("x", "y", "emulated-disk"), ("nginx", "emulated-disk")]
