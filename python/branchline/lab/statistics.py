@@ -41,7 +41,7 @@ SIDE_MIN = 5
 #: Number of permutations, and the p-value below which a change is accepted: one in a hundred histories without a change
 #: is reported to have one.
 ORDERS, SURE = 499, 0.01
-#: Ratio of the standard error of the median to that of the mean, for normally distributed values.
+#: Ratio of the standard errors of the median and the mean, for normally distributed values.
 MEDIAN_ERROR = math.sqrt(math.pi / 2)
 
 
@@ -158,7 +158,7 @@ def _cusum_split(ranks: Values) -> int:
 
 def _p_value(values: Values, ranks: Values, split: int, draw: random.Random) -> float:
     """Return the fraction of permutations whose best split has at least the energy of this split. The best split of a
-    permutation is searched in the same way as that of the history.
+    permutation is searched in the same way as the best split of the history.
 
     `scipy.stats.permutation_test` cannot stop early. Most histories without a change stop after six permutations.
     """

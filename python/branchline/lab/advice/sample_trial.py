@@ -32,7 +32,7 @@ SAMPLE_FILES, SAMPLE_BYTES, TRIED_BYTES_MAX = 8, 60_000_000, 300_000_000
 #: read uses a new process, because a large file needs memory that the process has not touched yet, while many small
 #: files reuse their memory.
 SMALL_FILES = 2000
-#: Usual number of rounds, in each of which the original and the changed files are read, and the time limit of a trial.
+#: Usual number of rounds and time limit of a trial. Each round reads the original and the changed files.
 ROUNDS, TRIAL_S = 5, 20.0
 #: Maximum number of rounds for reads that are noisy or fast, and the time in seconds for which fast reads are repeated.
 ROUNDS_MAX, QUICK_S = 25, 2.0
@@ -145,7 +145,7 @@ def noise_of_medians(before: Sequence[float], after: Sequence[float]) -> float:
     if len(before) < 3:
         return ONE_ROUND_NOISE
     logs = [math.log(max(1e-9, then) / max(1e-9, now)) for now, then in zip(before, after, strict=True)]
-    # The standard error of a median is larger than that of a mean.
+    # The standard error of a median is larger than the standard error of a mean.
     return math.sqrt(math.pi / 2) * statistics.stdev(logs) / math.sqrt(len(logs))
 
 

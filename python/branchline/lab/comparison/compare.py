@@ -23,8 +23,7 @@ from branchline.lab.sampling.page_cache import cached_bytes, fuse_remark, make_c
 from branchline.lab.statistics import LEVEL, PAIRS_MIN, Ratio, paired_ratio
 
 COMPARISON_VERSION = 1
-#: Names of the arms: the two subjects, and the first subject again. The ratio of its times to those of the first arm
-#: shows the noise of the machine.
+#: Names of the arms: the two subjects, and the first subject again, which shows the noise of the machine.
 FIRST, SECOND, CONTROL = "A", "B", "A again"
 ARMS = (FIRST, SECOND, CONTROL)
 #: Minimum CPU time of a run for CPU times to be compared, since the kernel counts CPU time in ticks.
@@ -80,12 +79,12 @@ class PhaseDifference:
 class Comparison:
     """The result of a comparison.
 
-    ``wall`` is the ratio of the second subject's time to the first subject's, ``control`` that of the repeated first
-    subject. ``cpu`` is the ratio of CPU times, None if they are too short. With ``is_busy``, the machine was busy with
-    other programs, so the wall times must not be compared. ``seconds`` are the median times of both
-    subjects. ``lost`` is the number of failed rounds. ``commands`` are the words of both subjects. ``phases`` come from
-    the records of jobs, or, with ``is_from_outside``, from measurements that are possible for any program.
-    ``cold_remark`` says what is unknown about the evicted files.
+    ``wall`` is the ratio of the second subject's time to the first subject's, ``control`` the ratio of the repeated
+    first subject's time. ``cpu`` is the ratio of CPU times, None if they are too short. With ``is_busy``, the
+    machine was busy with other programs, so the wall times must not be compared. ``seconds`` are the median times
+    of both subjects. ``lost`` is the number of failed rounds. ``commands`` are the words of both subjects.
+    ``phases`` come from the records of jobs, or, with ``is_from_outside``, from measurements that are possible for
+    any program. ``cold_remark`` says what is unknown about the evicted files.
     """
 
     commands: list[list[str]]

@@ -43,7 +43,7 @@ def equal_share(processes: Sequence[int]) -> Iterator[bool]:
 
 
 def _moved(processes: Sequence[int], group: Path) -> bool:
-    """Move processes into a group, except those that have ended. Without permission, move none and return False."""
+    """Move processes into a group, except processes that have ended. Without permission, move none and return False."""
     for one in processes:
         try:
             (group / "cgroup.procs").write_text(str(one), encoding="ascii")
@@ -55,7 +55,7 @@ def _moved(processes: Sequence[int], group: Path) -> bool:
 
 
 def _made() -> Path | None:
-    """Create a control group below that of this process; None without permission."""
+    """Create a control group below this process's group; None without permission."""
     name = f"{_NAME}-{os.getpid()}-{next(_numbers)}"
     for parent, file, weight in _parents():
         # The mount point of several hierarchies is an ordinary folder.

@@ -34,8 +34,8 @@ TELLING_S = 0.5
 class Moment:
     """Counters of the machine at a moment.
 
-    CPU times in seconds: all busy time, that of this process, that which the host took away, and that of local server
-    processes. Numbers of bytes received over the network and over the loopback interface. The number of throttling
+    CPU times in seconds: of all processes, of this process, of local server processes, and the time that the host took
+    away. Numbers of bytes received over the network and over the loopback interface. The number of throttling
     events of the processor. The counters of each block device.
     """
 

@@ -31,10 +31,10 @@ WINDOW, ROUND_TRIPS = "the window of TCP", "round trips"
 class JobsRequest:
     """The jobs to simulate, which use the plans in turn. Equal seeds give equal results.
 
-    Start times are random within ``start_spread_s``. The computing times of a job are those of its plan times a random
-    factor from a log-normal distribution; ``cpu_spread`` is the standard deviation of the logarithm. Jobs read from
-    ``datasets_count`` datasets in turn; None stands for one dataset per job. Jobs with equal plans and datasets read
-    the same bytes, which a cache may contain.
+    Start times are random within ``start_spread_s``. The computing times of a job are the times in its plan,
+    multiplied by a random factor from a log-normal distribution; ``cpu_spread`` is the standard deviation of the
+    logarithm. Jobs read from ``datasets_count`` datasets in turn; None stands for one dataset per job. Jobs with
+    equal plans and datasets read the same bytes, which a cache may contain.
     """
 
     platform: Platform

@@ -43,7 +43,7 @@ PAGE, TABLE = "study.html", "samples.parquet"
 #: A factor gets a plot if it has at least the first number of numeric levels, or at least the second number of any
 #: levels. With fewer levels, the table is sufficient.
 _LEVELS_MIN, _NAMES_MIN = 2, 3
-#: What the table has instead of a ratio of wall times.
+#: The reason that the table shows instead of a ratio of wall times.
 _NOT_COMPARED = {"CPU time": "machine busy", "nothing": "both limited by the processors"}
 
 

@@ -20,10 +20,10 @@ from branchline.lab.study import Arm, Study
 from branchline.reading.locations import is_url
 
 RESULT_VERSION = 1
-#: What limits an arm: the processors, the storage, or neither of them.
+#: The limit of an arm: the processors, the storage, or neither of them.
 Bound = Literal["CPU", "storage", "neither"]
-#: What a study may compare an arm by: the wall time; the CPU time, because the machine was busy; or nothing, because it
-#: compares storages and the processors limit both arms.
+#: The basis on which an arm is compared: the wall time; the CPU time, because the machine was busy; or nothing, because
+#: the study compares storages and the processors limit both arms.
 Basis = Literal["wall time", "CPU time", "nothing"]
 #: Minimum share of the processors or of a limit of the storage for these to limit an arm.
 BOUND_SHARE = 0.85

@@ -1,4 +1,4 @@
-"""What follows from the results of a study, in sentences: the control, the answer, and what limits both.
+"""Sentences about the results of a study: the control, the answer, and the limits of both.
 
 The answer compares wall times only if the machine was not busy with other programs, and storages only if the storage,
 not the processors, limits an arm. Otherwise it compares CPU times, or says why nothing is compared.
@@ -118,7 +118,7 @@ def _beside(one: ArmResult) -> str:
 
 
 def _reservation(one: ArmResult, found: StudyResult) -> str:
-    """Return why the wall time of an arm is not compared with that of its baseline; empty if it is."""
+    """Return why the wall times of an arm and its baseline are not compared; empty if they are."""
     if one.is_baseline or one.time is None or one.basis == "wall time":
         return ""
     if one.basis == "CPU time":
