@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from branchline.trains.testing.cost_forecast import forecast
     from branchline.trains.wagons.event_random import EventRandom, event_random
     from branchline.trains.wagons.loaded_files import loaded
+    from branchline.trains.wagons.luminosity import LumiSections, lumi_mask
     from branchline.trains.wagons.variations import varied
     from branchline.trains.wagons.views import Shared
     from branchline.writing.merging.convert import convert
@@ -90,6 +91,7 @@ __all__ = [
     "File",
     "InternalError",
     "KeyInFileError",
+    "LumiSections",
     "MemoryLimitError",
     "MissingFileError",
     "MissingPackageError",
@@ -134,6 +136,7 @@ __all__ = [
     "iterate",
     "load",
     "loaded",
+    "lumi_mask",
     "merge",
     "nanoevents",
     "num_entries",
@@ -188,6 +191,7 @@ _find = lazily(
         "branchline.trains.testing.cost_forecast": ("forecast",),
         "branchline.trains.wagons.event_random": ("EventRandom", "event_random"),
         "branchline.trains.wagons.loaded_files": ("loaded",),
+        "branchline.trains.wagons.luminosity": ("LumiSections", "lumi_mask"),
         "branchline.trains.wagons.views": ("Shared",),
         "branchline.trains.wagons.variations": ("varied",),
         "branchline.writing.merging.convert": ("convert",),

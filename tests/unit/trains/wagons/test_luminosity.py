@@ -1,0 +1,150 @@
+"""Masks of certified luminosity sections, and the sections that were processed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+
+import branchline
+from branchline.errors import BadFileError, MissingFileError, WagonError
+from branchline.trains.wagons.luminosity import LumiMask, LumiSections
+
+BYLS = """#Data tag : 23v1 , Norm tag: None
+#run:fill,ls,time,beamstatus,E(GeV),delivered(/ub),recorded(/ub),avgpu,source
+1:10,1:1,07/01/18 00:00:00,STABLE BEAMS,6500,1000000.0,900000.0,30.0,PXL
+1:10,2:2,07/01/18 00:00:23,STABLE BEAMS,6500,1000000.0,800000.0,30.0,PXL
+2:11,7:7,07/01/18 00:00:46,STABLE BEAMS,6500,1000000.0,500000.0,30.0,PXL
+#Summary:
+#nfill,nrun,nls,ncms,totdelivered(/ub),totrecorded(/ub)
+#2,2,3,3,3000000.0,2200000.0
+"""
+
+
+def mask(folder: Path, content: object) -> LumiMask:
+    path = folder / "golden.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return LumiMask(str(path))
+
+
+def test_a_section_is_certified_from_the_first_to_the_last_of_its_range(tmp_path: Path) -> None:
+    certified = mask(tmp_path, {"3": [[1, 2]], "1": [[5, 9], [2, 3], [4, 6]], "2": []})
+    run = np.repeat([0, 1, 2, 3, 4], 12)
+    section = np.tile(np.arange(12), 5)
+    wanted = [(r == 1 and 2 <= s <= 9) or (r == 3 and 1 <= s <= 2) for r, s in zip(run, section, strict=True)]
+    assert certified(run, section).tolist() == wanted
+    assert certified(ak.Array(run), ak.Array(section.astype(np.uint32))).tolist() == wanted
+    assert certified([], []).tolist() == []
+    assert mask(tmp_path, {})(run, section).sum() == 0
+
+
+@pytest.mark.peer
+def test_it_is_the_mask_of_coffea(tmp_path: Path) -> None:
+    lumi_tools = pytest.importorskip("coffea.lumi_tools")
+    random = np.random.default_rng(7)
+    content: dict[str, list[list[int]]] = {}
+    for run in random.choice(400_000, 50, replace=False).tolist():
+        edges = np.sort(random.choice(np.arange(1, 2000), 2 * random.integers(1, 20), replace=False)).reshape(-1, 2)
+        content[str(run)] = edges.tolist()
+    ours = mask(tmp_path, content)
+    runs = random.choice([*map(int, content), 5], 20_000).astype(np.uint32)
+    sections = random.integers(1, 2100, 20_000).astype(np.uint32)
+    theirs = lumi_tools.LumiMask(str(tmp_path / "golden.json"))(runs, sections)
+    assert ours(runs, sections).tolist() == np.asarray(theirs).tolist()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "is not JSON"),
+        ([1], "no dictionary of runs"),
+        ({"x": []}, "'x' is not the number of a run"),
+        ({"1": 5}, "5 of run 1 is not a pair"),
+        ({"1": [[1]]}, r"\[1\] of run 1 is not a pair"),
+        ({"1": [[3, 2]]}, r"\[3, 2\] of run 1 is not a pair"),
+        ({"1": [[1, 2.5]]}, r"\[1, 2.5\] of run 1 is not a pair"),
+        ({"1": [[True, 2]]}, "is not a pair"),
+        ({"1": [[1, 2**32]]}, "is not a pair"),
+        ({str(2**32): []}, "is not the number of a run"),
+    ],
+)
+def test_other_files_are_refused(content: object, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(BadFileError, match=problem):
+        mask(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    ("run", "section", "problem"),
+    [
+        ([1, 2], [1], "2 runs, but 1 luminosity sections"),
+        ([1.5], [1], "the runs have the shape .* float64"),
+        ([[1]], [1], "the runs have the shape"),
+        ([1], [-1], "luminosity sections are between -1 and -1"),
+        ([2**40], [1], "runs are between"),
+    ],
+)
+def test_other_values_are_refused(run: Any, section: Any, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(WagonError, match=problem):
+        mask(tmp_path, {"1": [[1, 2]]})(run, section)
+
+
+def test_sections_add_up_without_duplicates() -> None:
+    first, second = LumiSections.of([1, 1, 2], [3, 3, 7]), LumiSections.of([1, 1], [4, 1])
+    total = first + second
+    assert len(total) == 4
+    assert total.as_json() == {"1": [[1, 1], [3, 4]], "2": [[7, 7]]}
+    assert total == second + first == pickle.loads(pickle.dumps(total))
+    assert first != second
+    assert LumiSections() + first == first
+
+
+def test_the_luminosity_is_the_recorded_one_of_these_sections(tmp_path: Path) -> None:
+    path = tmp_path / "byls.csv"
+    path.write_text(BYLS)
+    sections = LumiSections.of([1, 2, 2], [2, 7, 7])
+    assert sections.luminosity(path) == pytest.approx(1.3)
+    path.write_text(BYLS.replace("(/ub)", "(/fb)"))
+    assert sections.luminosity(path) == pytest.approx(1.3e9)
+    with pytest.raises(WagonError, match="lacks 1 of 2 luminosity sections, such as 9 of run 3"):
+        LumiSections.of([1, 3], [1, 9]).luminosity(path)
+    for wrong in (
+        "1,2,3\n",
+        BYLS.replace("recorded(", "seen("),
+        BYLS.replace("/ub", "/yb"),
+        BYLS.replace("900000.0", "?"),
+    ):
+        path.write_text(wrong)
+        with pytest.raises(BadFileError, match="is not a file of `brilcalc lumi --byls`"):
+            sections.luminosity(path)
+
+
+def test_a_train_returns_the_sections_that_it_processed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MissingFileError):
+        branchline.lumi_mask("golden.json")
+    (tmp_path / "golden.json").write_text('{"1": [[2, 3]], "2": [[1, 1]]}')
+    for number in (1, 2, 3):
+        with uproot.recreate(tmp_path / f"{number}.root") as file:
+            file["events"] = {"run": np.full(40, number), "luminosityBlock": np.repeat(np.arange(4), 10)}
+
+    class Certified:
+        def __init__(self) -> None:
+            self.certified = branchline.lumi_mask("golden.json")
+
+        def process(self, events: Any) -> dict[str, Any]:
+            good = self.certified(events.run, events.luminosityBlock)
+            sections = branchline.LumiSections.of(events.run[good], events.luminosityBlock[good])
+            return {"events": int(good.sum()), "sections": sections}
+
+    for workers in (0, 2):
+        found = branchline.run([Certified()], "*.root", f"out{workers}", workers=workers).outputs["Certified"]
+        assert found["events"] == 30
+        assert found["sections"].as_json() == {"1": [[2, 3]], "2": [[1, 1]]}
+        stored = branchline.load(tmp_path / f"out{workers}")["Certified"]["sections"]
+        assert LumiSections(**stored) == found["sections"]
