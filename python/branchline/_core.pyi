@@ -17,10 +17,9 @@ from branchline.reading.datasets.elements import ReplicaRank
 from branchline.reading.datasets.server_listings import ListingForm
 from branchline.reading.sources import StreamRecords
 from branchline.writing.columns.fields import ShownField
-from branchline.writing.columns.output_file import Layout, Target
+from branchline.writing.columns.output_file import Layout, NewTable, Target
 from branchline.writing.merging.merge import MergeRequest
 from branchline.writing.recreate.copies import Differences
-from branchline.writing.recreate.writable_tree import NewTable
 
 __version__: str
 #: All codecs of ROOT files.

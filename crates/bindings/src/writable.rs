@@ -37,7 +37,7 @@ struct ObjectDifferences {
 /// Pairs of a field's path and its description.
 type Descriptions = Vec<(String, String)>;
 
-/// Fields of the Python class `branchline.writing.recreate.writable_tree.NewTable`.
+/// Fields of the Python class `branchline.writing.columns.output_file.NewTable`.
 #[derive(FromPyObject)]
 struct Table {
     name: String,

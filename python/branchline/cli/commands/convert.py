@@ -1,4 +1,4 @@
-"""`branchline convert`: TTree to RNTuple, RNTuple to TTree, and both to Parquet."""
+"""`branchline convert`: TTree to RNTuple, RNTuple to TTree, both to Parquet, and objects to flat columns."""
 
 from __future__ import annotations
 
@@ -59,6 +59,17 @@ def convert(
     tree: Annotated[
         str | None, Option("--tree", metavar="NAME", help="Tree to convert if IN does not name one.")
     ] = None,
+    flatten: Annotated[
+        bool,
+        Option(
+            "--flatten",
+            help="Write a column for each member of objects, such as Track_fPos_fX; --branches and --drop also take "
+            "names of columns.",
+        ),
+    ] = False,
+    verify: Annotated[
+        bool, Option("--verify", help="Read the columns of --flatten back and compare them with the input.")
+    ] = False,
     memory: Annotated[str, Option("--memory", metavar="SIZE", help="Memory for reading.")] = "1 GiB",
 ) -> None:
     """Convert trees: a TTree to an RNTuple, an RNTuple to a TTree, or either to Parquet.
@@ -68,6 +79,8 @@ def convert(
             branchline convert in.root:Events -o out.root
         Write some branches of many files to one Parquet file:
             branchline convert data/*.root --tree Events -o muons.parquet --branches "nMuon,Muon_*"
+        Write the members of objects as columns of numbers, and compare them with the objects:
+            branchline convert objects.root -o flat.root --flatten --to ttree --verify
 
     """
     # Imported here since it imports awkward.
@@ -81,6 +94,8 @@ def convert(
             to=to,
             tree=tree,
             branches=names["branches"],
+            flatten=flatten,
+            verify=verify,
             drop=names["drop"] or (),
             codec=layout.codec,
             cluster_entries=layout.cluster_events,
@@ -99,6 +114,8 @@ def convert(
         f"{made.path}: {KINDS[made.kind]} of {count(made.entries)} entries of {counted(made.files, 'file')}, "
         f"{counted(made.fields, 'field')} in {counted(made.clusters, 'cluster')}, {size(made.size_bytes)} on disk"
     )
+    if verify:
+        print_out("verified: the output was read again, and all columns have the values of the input")
 
 
 @contextmanager

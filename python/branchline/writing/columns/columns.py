@@ -65,6 +65,14 @@ def lists_of(layout: ak.contents.Content) -> ak.contents.ListOffsetArray:
     return layout.to_ListOffsetArray64(True)
 
 
+def has_nul(layout: ak.contents.Content) -> bool:
+    """Whether strings contain a NUL character, at which ROOT truncates strings in a TTree."""
+    if layout.parameter("__array__") != "string":
+        return False
+    texts = lists_of(layout)
+    return not np.all(texts.content.data[: texts.offsets[-1]])
+
+
 def missing_error(name: str, hint: str) -> UnsupportedBranchError:
     """Return the error for missing values in a branch, which a TTree cannot store."""
     return UnsupportedBranchError(f"{name}: values are missing, which a TTree cannot store", hint=hint)

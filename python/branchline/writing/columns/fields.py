@@ -8,9 +8,9 @@ projected to fields with their own names, as in ROOT's importer of TTrees (RNTup
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import awkward as ak
 import numpy as np
@@ -29,6 +29,19 @@ DIMENSIONS = re.compile(r"(\[[^\]]*\])+$")
 NOT_IN_NAMES = re.compile(r"[./\\\s\x00-\x1f\x7f]")
 
 
+class Field(Protocol):
+    """A field of an output file."""
+
+    @property
+    def name(self) -> str: ...
+
+    def paths(self) -> Iterator[str]:
+        """Yield the paths of the branches that the field is made from."""
+
+    def layout(self, chunk: Mapping[str, ak.contents.Content]) -> ak.contents.Content:
+        """Return the values of the field in ``chunk``."""
+
+
 @dataclass(frozen=True)
 class Leaf:
     """A field with the values of one branch."""
@@ -40,7 +53,7 @@ class Leaf:
         """Yield the path of the branch that the field is made from."""
         yield self.path
 
-    def layout(self, chunk: ak.contents.RecordArray) -> ak.contents.Content:
+    def layout(self, chunk: Mapping[str, ak.contents.Content]) -> ak.contents.Content:
         """Return the values of the field in ``chunk``."""
         return chunk[self.path]
 
@@ -50,7 +63,7 @@ class RecordField:
     """A field with sub-fields: one record per entry, or a list of records."""
 
     name: str
-    members: tuple[Leaf | RecordField, ...]
+    members: tuple[Field, ...]
     is_list: bool
 
     def paths(self) -> Iterator[str]:
@@ -58,7 +71,7 @@ class RecordField:
         for member in self.members:
             yield from member.paths()
 
-    def layout(self, chunk: ak.contents.RecordArray) -> ak.contents.Content:
+    def layout(self, chunk: Mapping[str, ak.contents.Content]) -> ak.contents.Content:
         """Return the values of the field in ``chunk``."""
         names = [member.name for member in self.members]
         layouts = [member.layout(chunk) for member in self.members]
@@ -79,9 +92,6 @@ class RecordField:
         )
 
 
-Field = Leaf | RecordField
-
-
 @dataclass(frozen=True)
 class ShownField:
     """A projected field: a ``member`` of a collection's elements, or the number of elements if ``member`` is None."""
@@ -98,12 +108,12 @@ class RenamedBranch(NamedTuple):
     field: str
 
 
-class MissingValues(Exception):  # noqa: N818 - not an error: the output is restarted with optional types
-    """Raised if values are missing in ``fields`` that were planned as not optional."""
+class PlanChanged(Exception):  # noqa: N818 - not an error: the output is restarted with another plan
+    """Raised if values do not fit the plan. ``plan`` is the plan that they fit."""
 
-    def __init__(self, fields: frozenset[str]) -> None:
-        super().__init__(", ".join(sorted(fields)))
-        self.fields = fields
+    def __init__(self, plan: FieldPlan) -> None:
+        super().__init__(plan)
+        self.plan = plan
 
 
 @dataclass(frozen=True)
@@ -125,7 +135,7 @@ class FieldPlan:
         return list(dict.fromkeys(path for field in self.fields for path in field.paths()))
 
     def layouts(self, chunk: ak.Array) -> list[ak.contents.Content]:
-        """Return the values of all fields in a chunk, which contains the branches ``paths``. Raises MissingValues."""
+        """Return the values of all fields in a chunk, which contains the branches ``paths``. Raises PlanChanged."""
         by_path = {name: chunk[name].layout for name in chunk.fields}
         layouts = [field.layout(by_path) for field in self.fields]
         if self.optional is None:
@@ -134,7 +144,7 @@ class FieldPlan:
         settled = [one if name in self.optional else whole(one) for name, one in zip(names, layouts, strict=True)]
         missing = {name for name, one in zip(names, settled, strict=True) if name not in self.optional and misses(one)}
         if missing:
-            raise MissingValues(frozenset(missing))
+            raise PlanChanged(replace(self, optional=self.optional | missing))
         return settled
 
     def columns(self, layouts: Sequence[ak.contents.Content]) -> list[Column]:
@@ -150,13 +160,7 @@ def plan_fields(tree: Tree, chosen: Sequence[str] | None, dropped: Sequence[str]
     """
     outline: Outline = tree.outline
     kept = _kept(tree, outline, chosen, dropped)
-    unreadable = [outline.paths[index] for index in sorted(kept) if outline.kinds[index] in LEFT_OUT]
-    if unreadable:
-        raise UnsupportedBranchError(
-            f"branches that cannot be read: {', '.join(unreadable[:10])}",
-            path=tree.file_path,
-            hint="leave them out with --drop",
-        )
+    check_readable(tree, kept)
     if outline.nests:
         is_imported = any(count is not None for count in imported_counts(outline))
         tops = [index for index in outline.children(None) if index in kept]
@@ -175,20 +179,38 @@ def plan_fields(tree: Tree, chosen: Sequence[str] | None, dropped: Sequence[str]
     return _collected(tree, outline, fields, made)
 
 
+def check_readable(tree: Tree, kept: Iterable[int]) -> None:
+    """Raise UnsupportedBranchError if some branches cannot be read."""
+    outline = tree.outline
+    unreadable = [outline.paths[index] for index in sorted(kept) if outline.kinds[index] in LEFT_OUT]
+    if unreadable:
+        raise UnsupportedBranchError(
+            f"branches that cannot be read: {', '.join(unreadable[:10])}",
+            path=tree.file_path,
+            hint="leave them out with --drop",
+        )
+
+
 def _kept(tree: Tree, outline: Outline, chosen: Sequence[str] | None, dropped: Sequence[str]) -> set[int]:
     """Return the indices of the branches that match ``chosen`` but not ``dropped``, with all sub-branches."""
 
     def matching(patterns: Iterable[str]) -> set[int]:
         found: set[int] = set()
         for pattern in patterns:
-            some = set(tree.indices(pattern, None, None, recursive=True))
-            if not some:
-                some = {tree[pattern].number}  # raises an error with similar names if it does not exist
-            found |= some | {below for index in some for below in outline.below(index)}
+            # tree[pattern] raises an error with similar names if the branch does not exist.
+            found |= matching_branches(tree, pattern) or {tree[pattern].number}
         return found
 
     kept = set(range(len(outline.paths))) if chosen is None else matching(chosen)
     return kept - matching(dropped)
+
+
+def matching_branches(tree: Tree, pattern: str) -> set[int]:
+    """Return the indices of the branches with a name or pattern, with all sub-branches."""
+    found = set(tree.indices(pattern, None, None, recursive=True))
+    if not found and (index := tree.find(pattern)) is not None:
+        found = {index}
+    return found | {below for index in found for below in tree.outline.below(index)}
 
 
 class _Maker:

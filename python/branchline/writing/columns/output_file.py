@@ -12,7 +12,8 @@ from branchline.errors import OptionError
 if TYPE_CHECKING:
     import awkward as ak
 
-    from branchline.writing.columns.fields import FieldPlan
+    from branchline._core import Column
+    from branchline.writing.columns.fields import FieldPlan, ShownField
 
 #: Suffixes that are rejected for ROOT files, since they belong to other formats.
 OTHER_ENDINGS = {
@@ -122,3 +123,24 @@ class Target:
     inputs: list[str]
     name: str
     title: str
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """A tree to create.
+
+    - ``columns`` define the branch types; their values are ignored.
+    - ``counters`` contains the name of each column's counter branch, or None.
+    - ``descriptions`` contains pairs of field path and description for each column.
+    - ``shown`` are the projected fields of an RNTuple; None for a TTree.
+    """
+
+    name: str
+    title: str
+    layout: Layout
+    names: list[str]
+    columns: list[Column]
+    counters: list[str | None]
+    descriptions: list[list[tuple[str, str]]]
+    codecs: dict[str, str]
+    shown: list[ShownField] | None

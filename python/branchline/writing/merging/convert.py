@@ -1,4 +1,7 @@
-"""Converts TTrees to RNTuples, RNTuples to TTrees, and both to Parquet, chunk by chunk in bounded memory."""
+"""Converts TTrees to RNTuples, RNTuples to TTrees, and both to Parquet, chunk by chunk in bounded memory.
+
+Objects stay objects where the format has them, or become flat columns.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ import awkward as ak
 
 from branchline import _core
 from branchline.base.codecs import DEFAULT_CODEC
-from branchline.base.quantities import MIB, parse_bytes
-from branchline.errors import DatasetError, OptionError
+from branchline.base.quantities import MIB, counted, parse_bytes
+from branchline.errors import BadFileError, DatasetError, OptionError
 from branchline.reading.access import Access
 from branchline.reading.arrays.layouts import misses, whole
 from branchline.reading.datasets.data_file import DataFile
@@ -25,7 +28,9 @@ from branchline.reading.locations import is_parquet
 from branchline.reading.trees.file import File
 from branchline.reading.trees.tree import Tree
 from branchline.writing.columns.columns import missing_error
-from branchline.writing.columns.fields import FieldPlan, MissingValues, RenamedBranch, plan_fields
+from branchline.writing.columns.counted_tree import CountedTreeFile
+from branchline.writing.columns.fields import FieldPlan, PlanChanged, RenamedBranch, plan_fields
+from branchline.writing.columns.flat_plan import FlatPlan, FlatPlanner
 from branchline.writing.columns.output_file import (
     CLUSTER_BYTES,
     ENTRIES_END,
@@ -39,6 +44,7 @@ from branchline.writing.columns.output_file import (
     check_root_name,
     kind_of_name,
 )
+from branchline.writing.merging.flat_verify import compare_columns
 
 # Approximate maximum size of a conversion step, reduced so that STEPS_IN_MEMORY steps fit into the memory limit.
 STEP_BYTES_MAX = 32 * MIB
@@ -50,7 +56,7 @@ class ConvertResult:
     """The result of a conversion.
 
     ``renamed`` are branches whose fields have different names. ``left_out`` are sentences about the parts of the inputs
-    that are not in the output.
+    that are not in the output, including all members of objects without a flat form.
     """
 
     path: str
@@ -72,6 +78,7 @@ def convert(
     tree: str | None = None,
     branches: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    flatten: bool = False,
     codec: str = DEFAULT_CODEC,
     cluster_entries: int | None = None,
     cluster_bytes: int | str = CLUSTER_BYTES,
@@ -79,6 +86,7 @@ def convert(
     memory_limit: int | str = "1 GiB",
     access: Access | None = None,
     force: bool = False,
+    verify: bool = False,
     progress: Callable[[ConvertProgress], None] | None = None,
 ) -> ConvertResult:
     """Convert the trees of ``inputs``, which must have the same branches, to one file.
@@ -86,9 +94,14 @@ def convert(
     ``to`` is the output format. By default, an output with the suffix ``.parquet`` becomes a Parquet file. With the
     suffix ``.root`` or none, a TTree becomes an RNTuple, and an RNTuple becomes a TTree.
 
-    ``branches`` are names or patterns of branches to keep, ``drop`` of branches to leave out. The layout is determined
-    by ``cluster_entries``, ``cluster_bytes`` (compressed size), and ``page_bytes`` (uncompressed size of a page, or of
-    a basket in a TTree).
+    With ``flatten``, objects become one column per member: ``Track_fPos_fX`` for the member ``fPos.fX`` of ``Track``.
+    Members of collections become arrays, which in ROOT files have the common counter ``nTrack``. Pointers to single
+    objects, references and objects of different classes have no flat form; ``left_out`` names them.
+
+    ``branches`` are names or patterns of branches to keep, ``drop`` of branches to leave out. With ``flatten``, they
+    may also be names or patterns of columns. The layout is determined by ``cluster_entries``, ``cluster_bytes``
+    (compressed size), and ``page_bytes`` (uncompressed size of a page, or of a basket in a TTree). With ``verify``,
+    flat columns are read back and compared with the objects.
 
     Raises `UnsupportedBranchError` for branches that cannot be read or have no equivalent, `DatasetError`,
     `StorageError` if the output cannot be written, and `OptionError`.
@@ -97,6 +110,8 @@ def convert(
         6
     """
     _check_kind(to, output)
+    if verify and not flatten:
+        raise OptionError("verify compares flat columns", hint="add flatten, or verify the output: branchline verify")
     if cluster_entries is not None and not 1 <= cluster_entries < ENTRIES_END:
         raise OptionError(f"cluster_entries must be from 1 to 2^63 - 1, got {cluster_entries}")
     files = list(Dataset.of(inputs, tree, access=access))
@@ -106,22 +121,34 @@ def convert(
     with_trees = [file.tree if file.tree is not None else tree for file in files]
     first = _open_tree(files[0], with_trees[0], access)
     kind = to or kind_of_name(path, "ttree" if first.outline.nests else "rntuple")
-    plan = plan_fields(first, branches, drop, collect=kind == "rntuple")
-    if kind == "rntuple" and all(is_parquet(file.opens) for file in files):
-        # Parquet files declare almost every column as nullable. Make a field optional only once a value is missing.
-        plan = replace(plan, optional=frozenset())
+    plan = _planned(first, files, branches, drop, kind, flatten=flatten)
     layout = Layout(codec, cluster_entries, parse_bytes(cluster_bytes), parse_bytes(page_bytes))
     target = Target(path, force, [file.opens for file in files], first.name, first.title)
-    make = _writer_of(kind)
+    make = _writer_of(kind, flatten=flatten)
     others: dict[str, str] = {}
     written = _write_all(
         lambda fields, sample: make(target, layout, fields, sample),
         plan,
-        lambda: first.arrays(plan.paths(), entry_stop=0),
-        lambda: _chunks(files, with_trees, plan, memory_limit, access, others),
+        lambda fields: first.arrays(fields.paths(), entry_stop=0),
+        lambda fields: _chunks(files, with_trees, fields, memory_limit, access, others),
         lambda done, entries: progress and progress(ConvertProgress(done, len(files), entries)),
     )
-    named_others = [f"{name} ({others[name]})" for name in others]
+    plan = written.plan
+    if verify and isinstance(plan, FlatPlan):
+        chunks = functools.partial(_chunks, files, with_trees, memory_limit=memory_limit, access=access, others={})
+        compared = compare_columns(
+            plan, lambda fields: (one for _, one in chunks(fields)), [str(path)], first.name, access
+        )
+        if compared.differences:
+            path.unlink()
+            what = f"not what was read, and removed: {'; '.join(compared.differences[:3])}"
+            raise BadFileError(what, path=os.fspath(output))
+    left_out = [f"objects other than the trees: {some_of([f'{name} ({others[name]})' for name in others])}"]
+    if isinstance(plan, FlatPlan):
+        left_out += [
+            f"{counted(len(names), 'member')} without a flat form ({reason}): {', '.join(names)}"
+            for reason, names in plan.left_out
+        ]
     return ConvertResult(
         path=os.fspath(output),
         kind=kind,
@@ -131,14 +158,38 @@ def convert(
         fields=len(plan.fields) + len(plan.shown),
         size_bytes=written.size.size_bytes,
         renamed=plan.renamed,
-        left_out=(f"objects other than the trees: {some_of(named_others)}",) if others else (),
+        left_out=tuple(left_out[0 if others else 1 :]),
     )
+
+
+def _planned(
+    tree: Tree,
+    files: Sequence[DataFile],
+    branches: Sequence[str] | None,
+    drop: Sequence[str],
+    kind: Kind,
+    *,
+    flatten: bool,
+) -> FieldPlan:
+    """Return the fields to write. Raises OptionError for Parquet files that should be flattened."""
+    are_parquet = [is_parquet(file.opens) for file in files]
+    if flatten:
+        if any(are_parquet):
+            path = files[are_parquet.index(True)].opens
+            raise OptionError("a Parquet file cannot be flattened", path=path, hint="convert it to a ROOT file first")
+        return FlatPlanner.of(tree, branches, drop, kind).plan()
+    plan = plan_fields(tree, branches, drop, collect=kind == "rntuple")
+    if kind == "rntuple" and all(are_parquet):
+        # Parquet files declare almost every column as nullable. Make a field optional only once a value is missing.
+        plan = replace(plan, optional=frozenset())
+    return plan
 
 
 @dataclass(frozen=True)
 class _Written:
     entries: int
     size: FileSize
+    plan: FieldPlan
 
 
 def _check_kind(to: Kind | None, output: str | os.PathLike[str]) -> None:
@@ -156,30 +207,30 @@ def _check_kind(to: Kind | None, output: str | os.PathLike[str]) -> None:
 def _write_all(
     begin: Callable[[FieldPlan, ak.Array], Writer],
     plan: FieldPlan,
-    empty: Callable[[], ak.Array],
-    chunks: Callable[[], Generator[tuple[int, ak.Array], None, None]],
+    empty: Callable[[FieldPlan], ak.Array],
+    chunks: Callable[[FieldPlan], Generator[tuple[int, ak.Array], None, None]],
     report: Callable[[int, int], object],
 ) -> _Written:
-    """Write all chunks. If a value is missing in a field that is not optional, make the field optional and restart."""
+    """Write all chunks. If values do not fit the plan, change the plan and restart."""
     while True:
         try:
-            with closing(chunks()) as all_of_them:
+            with closing(chunks(plan)) as all_of_them:
                 return _write(functools.partial(begin, plan), plan, empty, all_of_them, report)
-        except MissingValues as met:
-            plan = replace(plan, optional=(plan.optional or frozenset()) | met.fields)
+        except PlanChanged as changed:
+            plan = changed.plan
 
 
 def _write(
     begin: Callable[[ak.Array], Writer],
     plan: FieldPlan,
-    empty: Callable[[], ak.Array],
+    empty: Callable[[FieldPlan], ak.Array],
     chunks: Iterator[tuple[int, ak.Array]],
     report: Callable[[int, int], object],
 ) -> _Written:
-    """Write all chunks to one file. Raises MissingValues."""
+    """Write all chunks to one file. Raises PlanChanged."""
     done, chunk = next(chunks, (0, None))
     # The types of objects are known only from their values, so create the writer with the first chunk, if any.
-    writer = begin(chunk if chunk is not None else empty())
+    writer = begin(chunk if chunk is not None else empty(plan))
     entries = 0
     try:
         while chunk is not None:
@@ -188,14 +239,16 @@ def _write(
             report(done, entries)
             del chunk
             done, chunk = next(chunks, (0, None))
-        return _Written(entries, writer.finish())
+        return _Written(entries, writer.finish(), plan)
     except BaseException:
         writer.abandon()
         raise
 
 
-def _writer_of(kind: Kind) -> Callable[[Target, Layout, FieldPlan, ak.Array], Writer]:
+def _writer_of(kind: Kind, *, flatten: bool) -> Callable[[Target, Layout, FieldPlan, ak.Array], Writer]:
     """Return a function that creates the writer for a format."""
+    if kind == "ttree" and flatten:
+        return CountedTreeFile
     if kind != "parquet":
         return functools.partial(RootFile, kind)
     # Imported lazily: trains use this module to write tables to ROOT files, which does not require pyarrow.

@@ -54,8 +54,12 @@ class BranchHasher:
 
 def _levels(layout: ak.contents.Content, name: str) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the name and values of each buffer: list lengths and contents, which do not depend on the chunking."""
-    if layout.is_numpy:
-        yield f"{name}:{layout.dtype}", layout.data
+    if layout.is_numpy and layout.data.ndim > 1:
+        yield from _levels(layout.to_RegularArray(), name)
+    elif layout.is_numpy:
+        # TTrees store half-precision numbers as floats.
+        numbers = layout.data.astype(np.float32) if layout.dtype == np.float16 else layout.data
+        yield f"{name}:{numbers.dtype}", numbers
     elif layout.is_list and layout.is_regular:
         yield from _levels(layout.content, f"{name}[{layout.size}]")
     elif layout.is_list:

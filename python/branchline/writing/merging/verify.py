@@ -69,7 +69,8 @@ def verify(
     - All other objects: the output has the same versions as the inputs.
 
     If ``convert`` made an RNTuple from TTrees, the RNTuple must have each branch under the same name with the same
-    values. It may also have collections of branches with a common counter.
+    values. It may also have collections of branches with a common counter. If ``convert`` made flat columns, the output
+    must have a column with the same values for each member of objects that has a flat form.
 
     A branch that is missing in an input must be 0, false or empty in the entries of this input, as filled by ``merge``.
 
@@ -97,6 +98,8 @@ def _tree(found: _core.ComparedTree, made: list[str], given: list[str], access: 
     differing = {branch.name: branch.reason for branch in found.differing}
     equal: list[str] = list(found.same)
     differences = list(found.differences)
+    if differences and (flat := _flat(found, made, given, access)) is not None:
+        return flat
     # If TTrees were converted to an RNTuple, no basket was copied, and fields may be in a collection.
     is_converted = (
         bool(differences)
@@ -122,6 +125,27 @@ def _tree(found: _core.ComparedTree, made: list[str], given: list[str], access: 
             differences.append(f"branch {name} has different values: {reason}")
     copied = 0 if is_converted else found.branches - len(differing) - len(found.same)
     return VerifiedTree(found.path, found.entries, found.baskets, copied, tuple(equal), tuple(differences))
+
+
+def _flat(found: _core.ComparedTree, made: list[str], given: list[str], access: Access | None) -> VerifiedTree | None:
+    """Return the comparison of a tree of flat columns with a tree of objects; None for other trees."""
+    # Imported lazily: importing awkward takes longer than verifying an exact copy.
+    from branchline.reading.trees.iteration import iterate
+    from branchline.writing.merging.flat_verify import compare_columns, flat_plan_of
+    from branchline.writing.merging.value_digests import STEP_SIZE
+
+    plan = flat_plan_of(made[0], given[0], found.path, access)
+    if plan is None:
+        return None
+    sources = [f"{path}:{found.path}" for path in given]
+    compared = compare_columns(
+        plan,
+        lambda plan: iterate(sources, plan.paths(), step_size=STEP_SIZE, access=access),
+        made,
+        found.path,
+        access,
+    )
+    return VerifiedTree(found.path, found.entries, found.baskets, 0, compared.equal, compared.differences)
 
 
 def _by_names(made: list[str], given: list[str], tree: str, access: Access | None) -> tuple[dict[str, str], list[str]]:

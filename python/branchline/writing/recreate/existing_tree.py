@@ -18,8 +18,9 @@ from branchline.base.limits import STREAMED_STEP
 from branchline.errors import BadFileError, UnsupportedBranchError
 from branchline.reading.trees.file import File
 from branchline.reading.trees.tree import Tree
+from branchline.writing.columns.output_file import NewTable
 from branchline.writing.recreate.values import Naming, branches_of, named_columns
-from branchline.writing.recreate.writable_tree import NewTable, WritableTree, layout_with, new_table
+from branchline.writing.recreate.writable_tree import WritableTree, layout_with, new_table
 
 
 class ExistingTree(Tree):

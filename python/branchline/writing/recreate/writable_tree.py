@@ -17,9 +17,9 @@ from branchline import _core
 from branchline.base.quantities import parse_bytes
 from branchline.errors import BranchlineWarning, NoSuchKeyError, OptionError, UnsupportedBranchError, warn
 from branchline.reading.arrays.layouts import misses, whole
-from branchline.writing.columns.columns import column_of, lists_of, missing_error
+from branchline.writing.columns.columns import column_of, has_nul, missing_error
 from branchline.writing.columns.fields import NOT_IN_NAMES, ShownField
-from branchline.writing.columns.output_file import CLUSTER_BYTES, PAGE_BYTES, Layout
+from branchline.writing.columns.output_file import CLUSTER_BYTES, PAGE_BYTES, Layout, NewTable
 from branchline.writing.recreate.values import (
     BranchValues,
     Naming,
@@ -265,27 +265,6 @@ class WritableBranch:
         self.tree.compression = {self.name: compression}
 
 
-@dataclass(frozen=True)
-class NewTable:
-    """A tree to create.
-
-    - ``columns`` define the branch types; their values are ignored.
-    - ``counters`` contains the name of each column's counter branch, or None.
-    - ``descriptions`` contains pairs of field path and description for each column.
-    - ``shown`` are the projected fields of an RNTuple; None for a TTree.
-    """
-
-    name: str
-    title: str
-    layout: Layout
-    names: list[str]
-    columns: list[_core.Column]
-    counters: list[str | None]
-    descriptions: list[list[tuple[str, str]]]
-    codecs: dict[str, str]
-    shown: list[ShownField] | None
-
-
 def new_table(
     name: str, title: str, columns: Mapping[str, ak.contents.Content], naming: Naming, codec: str, *, is_ntuple: bool
 ) -> NewTable:
@@ -332,11 +311,9 @@ def layout_with(codec: str) -> Layout:
 def check_texts(columns: Mapping[str, ak.contents.Content], path: str, file_path: str) -> None:
     """Raise OptionError for strings that contain a NUL character, because ROOT truncates strings there."""
     for name, layout in columns.items():
-        if layout.parameter("__array__") == "string":
-            texts = lists_of(layout)
-            if not np.all(texts.content.data[: texts.offsets[-1]]):
-                what = f"tree {path}: a string of branch {name} has a NUL character, at which ROOT would truncate it"
-                raise OptionError(what, path=file_path, hint="write an RNTuple, with mkrntuple, or remove it")
+        if has_nul(layout):
+            what = f"tree {path}: a string of branch {name} has a NUL character, at which ROOT would truncate it"
+            raise OptionError(what, path=file_path, hint="write an RNTuple, with mkrntuple, or remove it")
 
 
 def branches(columns: Mapping[str, ak.contents.Content], naming: Naming, *, is_ntuple: bool) -> Iterator[BranchValues]:
