@@ -12,6 +12,7 @@ from typing import Any
 
 from benches import data, tables
 from benches.arms import one_core_arms, sensor_arms, two_core_arms
+from benches.flattened import flattened_page
 from benches.histograms import histograms_page
 from benches.layouts import JOBS, layouts_page
 from benches.merging import merging_page
@@ -28,8 +29,8 @@ from benches.split_objects import split_object_pages
 from benches.worker import REPOSITORY
 
 BENCHES = (
-    "readers", "sensors", "split-objects", "objects", "open", "ntuple", "queries", "agc", "storages", "merging",
-    "histograms", "layouts",
+    "readers", "sensors", "split-objects", "objects", "flattened", "open", "ntuple", "queries", "agc", "storages",
+    "merging", "histograms", "layouts",
     "access", "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
     "cluster-peers", "serving", "control-room", "lab", "lab-storages", "lab-ratios", "advice-gains", "writing",
     "forecasts", "simulation", "advice",
@@ -47,6 +48,7 @@ class Size:
     split_repeats: int
     layout_repeats: int
     object_entries: int
+    flattened_events: int
     ntuple_events: int
     query_events: int
     agc_events: int
@@ -87,6 +89,7 @@ FULL = Size(
     split_repeats=3,
     layout_repeats=2,
     object_entries=40_000,
+    flattened_events=2000,
     ntuple_events=100_000,
     query_events=10_000_000,
     agc_events=200_000,
@@ -127,6 +130,7 @@ QUICK = Size(
     split_repeats=1,
     layout_repeats=1,
     object_entries=200,
+    flattened_events=50,
     ntuple_events=500,
     query_events=3000,
     agc_events=400,
@@ -252,6 +256,8 @@ def main() -> None:
 
 def run_events(chosen: Sequence[str], size: Size, cache: Path, results: Path, repeats: int) -> None:
     """Run the benchmarks of RNTuples, histograms and queries."""
+    if "flattened" in chosen:
+        write_rows(results, {"flattened": flattened_page(cache, size.flattened_events, repeats, say)})
     if "ntuple" in chosen:
         write_rows(results, {"ntuple": ntuple_page(cache, size.ntuple_events, repeats, say)})
     if "histograms" in chosen:

@@ -137,6 +137,7 @@ TABLES = {
     "tracing": "Cost of traces",
     "reporting": "Cost of reports",
     "ntuple": "RNTuples",
+    "flattened": "Objects and flat columns",
     "queries": "The ADL queries",
     "agc": "The AGC's top quark pairs",
     "planning": "Planning a train",

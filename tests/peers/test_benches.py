@@ -121,6 +121,19 @@ def test_layouts_are_read_cold_by_one_job_and_by_four(root: Any, shared: Path, r
     assert (results / "layouts.png").exists()
 
 
+@pytest.mark.peer
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_flat_columns_are_compared_with_objects(root: Any, run_benches: RunBenches) -> None:
+    results = run_benches("flattened")
+    rows = json.loads((results / "flattened.json").read_text())["rows"]
+    assert {row["entries"] for row in rows} == {50}
+    readers = {(row["objects"], row["reader"]) for row in rows}
+    assert len(readers) == 11
+    assert {row["form"] for row in rows} == {"objects", "ttree", "rntuple"}
+    assert "flat RNTuple, CPU ms" in (results / "flattened.md").read_text()
+
+
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_what_a_trace_costs_is_measured(shared: Path, run_benches: RunBenches) -> None:
