@@ -1,4 +1,4 @@
-"""Converting real trees to RNTuples is only advised if all branches keep their names and values."""
+"""Conversions of real trees are only advised if the output has all values, in an RNTuple also under all names."""
 
 from __future__ import annotations
 
@@ -28,8 +28,32 @@ def test_real_trees_with_counters_become_ntuples_that_are_the_same(shared: Path,
 def test_a_conversion_that_renames_branches_is_not_proposed(shared: Path, name: str) -> None:
     path, _, tree = name.partition(":")
     file = DataFile(str(shared / "root" / path), tree)
-    slow = Rates(1e-5, {"zlib": 0.5e-9, "zstd": 0.5e-9}, bytes_per_second=1e9)
-    subject = Subject("a test", (file,), (laid_file(file, None),), None, Access(), slow, 1, 1, 4)
+    subject = slow_subject(file, None)
     conversions = [one for one in (*proposals(subject), *columns_of_ntuple(subject)) if one.id == "format-rntuple"]
     assert conversions
     assert all(try_change(subject, one.change) is None for one in conversions)
+
+
+def slow_subject(file: DataFile, branches: tuple[str, ...] | None) -> Subject:
+    """Return a file whose decoding takes so long that its objects should be converted."""
+    slow = Rates(1e-5, {"zlib": 0.5e-9, "zstd": 0.5e-9}, bytes_per_second=1e9)
+    return Subject("a test", (file,), (laid_file(file, branches),), branches, Access(), slow, 1, 1, 4)
+
+
+def test_objects_are_tried_as_flat_columns_of_the_branches_that_are_read(shared: Path, tmp_path: Path) -> None:
+    file = DataFile(str(shared / "root/uproot-HZZ-objects.root"), "events")
+    subject = slow_subject(file, ("muonp4", "MET"))
+    (flat,) = (one for one in proposals(subject) if one.id == "format-flat")
+    assert "--flatten --to ttree --verify --branches muonp4,MET --tree events" in flat.words
+    trial = try_change(subject, flat.change)
+    assert trial is not None
+    assert min(trial.before_s, trial.after_s) > 0
+    (written,) = write_changed(flat.change, subject.files, tmp_path, is_verified=True)
+    columns = {"muonp4_fP_fX", "muonp4_fP_fY", "muonp4_fP_fZ", "muonp4_fE", "nmuonp4", "MET_fX", "MET_fY"}
+    assert set(names_of(written)) == columns
+
+
+def test_flat_columns_that_lack_members_are_not_proposed(shared: Path) -> None:
+    subject = slow_subject(DataFile(str(shared / "root/Event2a.root"), "T"), None)
+    (flat,) = (one for one in proposals(subject) if one.id == "format-flat")
+    assert try_change(subject, flat.change) is None

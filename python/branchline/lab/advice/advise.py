@@ -17,6 +17,7 @@ from branchline.lab.advice.changes import (
     ACCESS,
     CLUSTERED,
     CONVERTED,
+    FLATTENED,
     OTHER,
     RECOMPRESSED,
     AdvisedChange,
@@ -148,7 +149,7 @@ def _tried(subject: Subject, proposal: Proposal, trial: TriedChange) -> Advised:
         reading_s = min(now_s, sum(phase_s(job, name) for name in READING_PHASES))
         then_s = now_s - reading_s * (1 - trial.factor)
     gain = gain_between(now_s, then_s, TRIED_ERROR, max(TRIED_NOISE, trial.noise))
-    if proposal.change.kind == CONVERTED and trial.growth > GROWS:
+    if proposal.change.kind in (CONVERTED, FLATTENED) and trial.growth > GROWS:
         proposal = replace(proposal, cost=f"{proposal.cost}; files get {percent(trial.growth, 1.0)} larger")
     return Advised(_advice(proposal, gain, now_s), proposal.change)
 

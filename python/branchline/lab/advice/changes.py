@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from branchline.base.codecs import DEFAULT_CODEC
-from branchline.errors import BadFileError, OptionError
+from branchline.errors import BadFileError, OptionError, UnsupportedBranchError
 from branchline.lab.forecast.conditions import Conditions
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
@@ -17,10 +17,10 @@ from branchline.writing.merging.skim import slim
 from branchline.writing.merging.verify import Verification, verify
 
 #: The kinds of changes that write new files.
-MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED, CLUSTERED = (
-    "merge", "order", "baskets", "codec", "slim", "convert", "clusters",
+MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED, FLATTENED, CLUSTERED = (
+    "merge", "order", "baskets", "codec", "slim", "convert", "flatten", "clusters",
 )  # fmt: skip
-WRITTEN = (MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED, CLUSTERED)
+WRITTEN = (MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED, FLATTENED, CLUSTERED)
 #: The kind of a change of access settings, and the kind of changes that affect neither access settings nor files.
 ACCESS, OTHER = "access", "other"
 
@@ -83,8 +83,15 @@ def _write(change: AdvisedChange, file: DataFile, path: Path, *, is_verified: bo
         # The verification does not count omitted branches as differences.
         slim(inputs, path, branches=list(change.branches), tree=file.tree, verify=is_verified, sync=is_verified)
         return
+    tree = file.opens if file.tree is None else f"{file.opens}:{file.tree}"
+    if change.kind == FLATTENED:
+        made = convert([tree], path, to="ttree", flatten=True, branches=change.branches or None, verify=True)
+        if made.without_columns:
+            # Reading less is not a gain.
+            names = ", ".join(made.without_columns)
+            raise UnsupportedBranchError(f"members have no flat form: {names}", path=file.path)
+        return
     if change.kind == CONVERTED:
-        tree = file.opens if file.tree is None else f"{file.opens}:{file.tree}"
         convert([tree], path, to="rntuple", codec=change.codec or DEFAULT_CODEC)
     elif change.kind == RECOMPRESSED:
         merge(inputs, path, codec=change.codec, sync=is_verified)

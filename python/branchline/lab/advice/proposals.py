@@ -18,6 +18,7 @@ from branchline.lab.advice.changes import (
     ACCESS,
     CLUSTERED,
     CONVERTED,
+    FLATTENED,
     MERGED,
     ORDERED,
     OTHER,
@@ -404,7 +405,7 @@ def _codec(subject: Subject) -> Iterator[Proposal]:
 
 
 def _objects(subject: Subject) -> Iterator[Proposal]:
-    """Propose to convert objects that are not split to columns of an RNTuple."""
+    """Propose to convert objects that are not split to columns of an RNTuple, or to flat columns."""
     decode, is_ntuple = subject.rates.decode_s_per_byte, any(one.is_ntuple for one in subject.laid)
     if is_ntuple or decode < SLOW_DECODE_S_PER_BYTE:
         return
@@ -412,6 +413,11 @@ def _objects(subject: Subject) -> Iterator[Proposal]:
     words = f"branchline convert {_inputs(subject)} -o columns.root --to rntuple{_tree_option(subject)}"
     cost = f"{_writing_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
     yield Proposal("format-rntuple", what, words, cost, MANAGER, AdvisedChange(CONVERTED))
+    words = f"branchline convert {_inputs(subject)} -o flat.root --flatten --to ttree --verify"
+    words += "" if subject.branches is None else f" --branches {names_words(subject.branches)}"
+    cost = f"{_writing_cost(subject)}, with CPU to compress; programs read columns such as Track_fPt, not objects"
+    change = AdvisedChange(FLATTENED, branches=subject.branches or ())
+    yield Proposal("format-flat", what, f"{words}{_tree_option(subject)}", cost, MANAGER, change)
 
 
 def _slim(subject: Subject) -> Iterator[Proposal]:

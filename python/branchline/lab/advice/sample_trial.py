@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from branchline.errors import BranchlineError, OptionError
-from branchline.lab.advice.changes import CONVERTED, MERGED, AdvisedChange, is_same, write_changed
+from branchline.lab.advice.changes import CONVERTED, FLATTENED, MERGED, AdvisedChange, is_same, write_changed
 from branchline.lab.advice.timed_read import ReadingRequest, read_at_once_s
 from branchline.lab.forecast.subject import Subject
 from branchline.lab.sampling.page_cache import make_cold
@@ -195,12 +195,14 @@ def _in_turns(
     """Return the times of both series, measured alternately, for the files of each job. With a folder ``apart``, each
     job is a new process; without, the only job reads in this process.
     """
-    branches, limit = subject.branches, subject.memory_limit_bytes
+    # Flat files have only the columns of the wanted branches, under other names.
+    wanted = (subject.branches, None if change.kind == FLATTENED else subject.branches)
+    limit = subject.memory_limit_bytes
     begin_s = time.monotonic()
     times: tuple[list[float], list[float]] = ([], [])
     while _goes_on(times, time.monotonic() - begin_s):
-        for own, jobs, access in zip(
-            times, (before, after), (subject.access, change.access or subject.access), strict=True
+        for own, jobs, branches, access in zip(
+            times, (before, after), wanted, (subject.access, change.access or subject.access), strict=True
         ):
             if subject.is_cold:
                 make_cold(list({one.path for files in jobs for one in files}))

@@ -56,7 +56,7 @@ class ConvertResult:
     """The result of a conversion.
 
     ``renamed`` are branches whose fields have different names. ``left_out`` are sentences about the parts of the inputs
-    that are not in the output, including all members of objects without a flat form.
+    that are not in the output, and ``without_columns`` the members of objects without a flat form.
     """
 
     path: str
@@ -68,6 +68,7 @@ class ConvertResult:
     size_bytes: int
     renamed: tuple[RenamedBranch, ...]
     left_out: tuple[str, ...]
+    without_columns: tuple[str, ...] = ()
 
 
 def convert(
@@ -144,11 +145,11 @@ def convert(
             what = f"not what was read, and removed: {'; '.join(compared.differences[:3])}"
             raise BadFileError(what, path=os.fspath(output))
     left_out = [f"objects other than the trees: {some_of([f'{name} ({others[name]})' for name in others])}"]
-    if isinstance(plan, FlatPlan):
-        left_out += [
-            f"{counted(len(names), 'member')} without a flat form ({reason}): {', '.join(names)}"
-            for reason, names in plan.left_out
-        ]
+    missing = plan.left_out if isinstance(plan, FlatPlan) else ()
+    left_out += [
+        f"{counted(len(names), 'member')} without a flat form ({reason}): {', '.join(names)}"
+        for reason, names in missing
+    ]
     return ConvertResult(
         path=os.fspath(output),
         kind=kind,
@@ -159,6 +160,7 @@ def convert(
         size_bytes=written.size.size_bytes,
         renamed=plan.renamed,
         left_out=tuple(left_out[0 if others else 1 :]),
+        without_columns=tuple(name for _, names in missing for name in names),
     )
 
 

@@ -12,7 +12,7 @@ import uproot
 from tests.command_line import run_command
 
 import branchline
-from branchline.errors import OptionError, UnsupportedBranchError
+from branchline.errors import OptionError, StorageError, UnsupportedBranchError
 from branchline.writing.merging.convert import convert
 
 COUNTS = [0, 3, 1, 0, 2]
@@ -77,6 +77,7 @@ def test_a_ttree_has_flat_branches_with_counters(objects: Path, tmp_path: Path) 
     made = convert(objects, output, flatten=True, verify=True, drop=[DEEP])
     assert (made.kind, made.entries, made.fields) == ("ttree", 200, 9)
     assert made.left_out == ("1 member without a flat form (pointers to single objects, or optional values): maybe",)
+    assert made.without_columns == ("maybe",)
     check(output)
     # Baskets end within clusters, too.
     made = convert(objects, output, flatten=True, drop=[DEEP], force=True, page_bytes=500, cluster_entries=150)
@@ -108,11 +109,27 @@ def test_lists_too_deep_for_a_ttree_are_refused_before_anything_is_written(objec
     assert list(tmp_path.iterdir()) == []
 
 
+def test_files_are_replaced_only_with_force_and_inputs_never(objects: Path, tmp_path: Path) -> None:
+    output = tmp_path / "flat.root"
+    convert(objects, output, flatten=True, branches=["run"])
+    before = output.read_bytes()
+    with pytest.raises(StorageError, match="the file already exists"):
+        convert(objects, output, flatten=True, branches=["vertex"])
+    with pytest.raises(StorageError, match="one of the inputs"):
+        convert(output, output, flatten=True, to="ttree", force=True)
+    assert output.read_bytes() == before
+    convert(objects, output, flatten=True, branches=["vertex"], force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["flat.root"]
+    assert set(uproot.open(output)["events"].keys()) == {"vertex_x", "vertex_label"}
+
+
 def test_branches_and_columns_are_chosen_by_name(objects: Path, tmp_path: Path) -> None:
     output = tmp_path / "flat.root"
     convert(objects, output, flatten=True, branches=["vertex", "track_p*"], drop=["track_pos_y"])
     names = {branch.name for branch in uproot.open(output)["events"].branches}
     assert names == {"vertex_x", "vertex_label", "ntrack", "track_pt", "track_pos_x"}
+    convert(objects, output, flatten=True, branches=["track.pos", "run"], drop=["track.pos.x"], force=True)
+    assert {branch.name for branch in uproot.open(output)["events"].branches} == {"run", "ntrack", "track_pos_y"}
     with pytest.raises(branchline.NoSuchKeyError, match=r"no branch 'track_pz'.*did you mean.*track_pt"):
         convert(objects, output, flatten=True, branches=["track_pz"], force=True)
 
