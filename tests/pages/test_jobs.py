@@ -54,7 +54,7 @@ def test_the_list_is_searched_and_leads_to_a_job(viewer: Open, picture: Keep) ->
     assert all("failed" in one and "lise" in one for one in found)
     page.get_by_role("row").nth(1).get_by_role("link").click()
     expect(page.get_by_text("Jets: KeyError: no branch 'Jet_pt'")).to_be_visible()
-    expect(page.get_by_role("img", name="events/s over time")).to_be_visible()
+    expect(page.get_by_role("img", name="Events, events/s over time since the start of the job")).to_be_visible()
     expect(page.get_by_role("row", name=re.compile("Jets failed .* wagons.py:31"))).to_be_visible()
     picture(page, "job")
 
@@ -211,7 +211,7 @@ def test_reading_needs_no_script(viewer: Open, server: Server) -> None:
     page.get_by_role("link", name="month").click()
     expect(page.get_by_role("rowheader", name="gsi.example")).to_be_visible()
     page.get_by_role("link", name="Storage over time").click()
-    expect(page.get_by_role("img", name="GB read an hour over time")).to_be_visible()
+    expect(page.get_by_role("img", name="Data read, GB/h over time (UTC)")).to_be_visible()
     page.get_by_role("link", name="Jobs", exact=True).click()
     page.get_by_label("Name, command or user").fill("jets-01")
     page.get_by_role("button", name="Show").click()

@@ -16,7 +16,7 @@ from branchline.base.quantities import MB, counted
 from branchline.errors import BranchlineError
 from branchline.lab.sampling.traces import TRACED_CLIENTS, TimedReads, reads_of, trace_path
 from branchline.lab.study import Study
-from branchline.records.report.charts import nice_ticks, tick_text
+from branchline.records.charts.axes import nice_ticks, tick_text
 
 #: Width and height of a plot, and its margins.
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 300, 64, 16, 14, 44

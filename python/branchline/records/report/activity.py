@@ -1,6 +1,6 @@
 """The report's sections on a job's activity.
 
-The sections show busy processes over time, machines, restarted tasks, failed sub-jobs, and the reads of each site from
+The sections show machines, restarted tasks, failed sub-jobs, and the reads of each site from
 each storage element. The table of sites follows figure 5 of L Betev et al., "Performance optimisations for distributed
 analysis in ALICE" (2014).
 """
@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from branchline.base.palette import PHASES, STAGES
 from branchline.base.quantities import count, counted, duration, percent, rate
-from branchline.records.report.charts import Chart, Spans, at_work_chart
+from branchline.records.charts.chart import Chart
+from branchline.records.charts.job_charts import profile_chart, throughput_charts
 from branchline.records.sensors.record import FailureGroup, JobRecord, MergeStage, SiteReading
 
-#: Colours of processing and of the last merge, as in the profiles of the ALICE study.
-_PROCESSING, _LAST = PHASES["wagons"], PHASES["decompress"]
 #: Maximum number of files listed in the sentence on a group of failed sub-jobs.
 FILES_NAMED_MAX = 3
 #: Maximum numbers of rows and columns in the table of sites.
@@ -36,22 +34,6 @@ class NodeRow(NamedTuple):
     at_work: str
     merges: str
     lost: str
-
-
-def profile_chart(job: JobRecord) -> Chart | None:
-    """Return a chart of the number of busy processes over time, split into processing and merge stages."""
-    by_stage: dict[int, list[tuple[float, float]]] = {}
-    last: list[tuple[float, float]] = []
-    for one in job.activity:
-        spans = last if one.is_last else by_stage.setdefault(one.stage, [])
-        spans.append((one.begin_s, one.end_s))
-    if not by_stage.get(0):
-        return None
-    kinds = [Spans("processing", _PROCESSING, by_stage.pop(0))]
-    for stage, spans in sorted(by_stage.items()):
-        kinds.append(Spans(f"merging, stage {stage}", STAGES[(stage - 1) % len(STAGES)], spans))
-    kinds += [Spans("last merge", _LAST, last)] if last else []
-    return at_work_chart("At work", "processes", kinds, job.wall_s)
 
 
 def node_rows(job: JobRecord) -> list[NodeRow]:
@@ -85,6 +67,12 @@ def merging_sentence(job: JobRecord) -> str:
     total = f"Time of all processes together: {duration(processing_s)} of processing, {duration(merging_s)} of merging."
     stages = merge_stages_text(job.merge_stages)
     return f"{total} Merging by stage, on all machines: {stages}." if stages else total
+
+
+def charts_over_time(job: JobRecord) -> list[Chart]:
+    """Return the charts of a job over time: its throughput, and its processes at work with the merging stages."""
+    profile = profile_chart(job.activity, job.wall_s, merging_sentence(job))
+    return [*throughput_charts(job.timeline, job.wall_s), profile]
 
 
 def merge_stages_text(stages: Iterable[MergeStage]) -> str:

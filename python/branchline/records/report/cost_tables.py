@@ -10,9 +10,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from branchline.base.palette import GREY
 from branchline.base.quantities import count, counted, duration, percent, rate, ratio, share, shares, size
+from branchline.records.charts.chart import Chart
+from branchline.records.charts.distributions import sorted_chart
 from branchline.records.diagnosis.figures import codec_name
-from branchline.records.report.charts import ChartBar, Tick, sorted_columns
 from branchline.records.sensors.record import FINISHED, BranchRecord, FileRecord, JobRecord, WagonRecord
 
 FILES_SHOWN_MAX = 12
@@ -188,15 +190,13 @@ class FileRow(NamedTuple):
 
 
 class Files(NamedTuple):
-    """The slowest files, their common folder, the read times of all files as a chart (empty for one or two files), and
-    a sentence on the median time.
+    """The slowest files, their common folder, and a chart of the read times of all files (None for one or two
+    files).
     """
 
     table: LargestRows[FileRow]
     folder: str
-    columns: list[ChartBar]
-    ticks: list[Tick]
-    summary: str
+    chart: Chart | None
 
 
 def file_costs(job: JobRecord) -> Files:
@@ -216,17 +216,15 @@ def file_costs(job: JobRecord) -> Files:
             merged.events += one.events
             merged.wall_s += one.wall_s
         rest = _file_row(merged, "", 0.0)
-    columns: list[ChartBar] = []
-    ticks: list[Tick] = []
-    summary = ""
+    chart = None
     # A chart of one or two files would only repeat the table.
     if len(files) > 2:
-        columns, ticks = sorted_columns([file.wall_s for file in files])
         median_s = statistics.median(file.wall_s for file in files)
         summary = f"The median of the {counted(len(files), 'file')} is {duration(median_s)}, "
         summary += f"the slowest took {duration(longest_s)}"
         summary += f", {ratio(longest_s, median_s, 2)} times as long." if median_s > 0 else "."
-    return Files(LargestRows(rows, rest, len(files)), folder, columns, ticks, summary)
+        chart = sorted_chart("Time of each file", "s", [file.wall_s for file in files], GREY, summary)
+    return Files(LargestRows(rows, rest, len(files)), folder, chart)
 
 
 def _common_folder(paths: Sequence[str]) -> str:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from branchline.base import palette
 from branchline.base.quantities import (
-    MB,
     count,
     counted,
     duration,
@@ -23,6 +22,7 @@ from branchline.base.quantities import (
     significant,
     size,
 )
+from branchline.records.charts.chart import Chart
 from branchline.records.diagnosis.diagnosis import UNWANTED_SHARE, diagnosis
 from branchline.records.diagnosis.figures import (
     delivered_bytes,
@@ -35,15 +35,14 @@ from branchline.records.diagnosis.figures import (
 from branchline.records.report.activity import (
     NodeRow,
     SiteTable,
+    charts_over_time,
     failure_sentence,
-    merging_sentence,
     node_rows,
-    profile_chart,
     restarted_sentences,
     retry_sentences,
     site_table,
 )
-from branchline.records.report.charts import Chart, CumulativeSeries, Slice, rates_chart, stack
+from branchline.records.report.bars import Slice, stack
 from branchline.records.report.cost_tables import (
     BranchRow,
     ElementRow,
@@ -120,7 +119,6 @@ PHASES = (
     Phase("lost", "Lost", "workers that ended without a result"),
     Phase("other", "Not accounted for", "not measured by any phase"),
 )
-_READ_COLOUR, _PLAIN_COLOUR, _EVENTS_COLOUR = (palette.PHASES[one] for one in ("wait", "decompress", "wagons"))
 
 
 class PageContent(NamedTuple):
@@ -135,8 +133,6 @@ class PageContent(NamedTuple):
     phases: Phases
     workers: Rows[WorkerRow]
     charts: list[Chart]
-    profile: Chart | None
-    merging: str
     nodes: Rows[NodeRow]
     wagons: Rows[WagonRow]
     misses: str
@@ -163,9 +159,7 @@ def page_content(job: JobRecord) -> PageContent:
         problems=list(_problems(job)),
         phases=_phases(job),
         workers=_workers(job),
-        charts=_charts(job),
-        profile=profile_chart(job),
-        merging=merging_sentence(job),
+        charts=charts_over_time(job),
         nodes=first_rows(node_rows(job)),
         wagons=first_rows(wagon_rows(job)),
         misses=late_reads(job),
@@ -442,22 +436,6 @@ def _workers(job: JobRecord) -> Rows[WorkerRow]:
         parts = [(phase.label, getattr(row, phase.name), phase.colour) for phase in PHASES]
         bars.append(WorkerRow(f"{row.worker} on {row.host}", stack(parts, longest_s)))
     return Rows(bars, len(rows) - len(shown))
-
-
-def _charts(job: JobRecord) -> list[Chart]:
-    points = job.timeline
-    times = [float(point.t_s) for point in points]
-    wall_s = job.wall_s
-    events = [CumulativeSeries("events", _EVENTS_COLOUR, [float(point.events) for point in points])]
-    data = [
-        CumulativeSeries("after decompression", _PLAIN_COLOUR, [float(point.plain_bytes) for point in points], 1 / MB),
-        CumulativeSeries("read from storage", _READ_COLOUR, [float(point.bytes_read) for point in points], 1 / MB),
-    ]
-    charts = (
-        rates_chart("Events", "events/s", times, events, wall_s),
-        rates_chart("Data", "MB/s", times, data, wall_s),
-    )
-    return [chart for chart in charts if chart is not None]
 
 
 # --- results ---------------------------------------------------------------------------------------------------------

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from branchline.records.report.activity import merging_sentence, node_rows, profile_chart
+from branchline.records.charts.job_charts import profile_chart
+from branchline.records.report.activity import merging_sentence, node_rows
 from branchline.records.report.report_page import page_html
 from branchline.records.sensors.record import (
     PARTIAL,
@@ -35,16 +37,14 @@ def job() -> JobRecord:
 
 
 def test_the_profile_counts_who_is_at_work(job: JobRecord) -> None:
-    chart = profile_chart(job)
-    assert chart is not None
-    assert [one.label for one in chart.lines] == ["processing", "merging, stage 1", "last merge"]
+    chart = profile_chart(job.activity, job.wall_s)
+    assert [one.name for one in chart.curves] == ["processing", "merging, stage 1", "last merge"]
     # Means over the job: 100 and 20 and 25 seconds of 100.
-    assert [float(one.mean) for one in chart.lines] == [1.0, 0.2, 0.25]
+    assert [one.note for one in chart.curves] == ["mean 1.00", "mean 0.200", "mean 0.250"]
     # One process up to 20 s, two up to 60 s, none behind: the axis ends at 2.
-    assert chart.y_ticks[-1].text == "2"
-    assert "M0 50H" in chart.lines[0].path
-    assert "V0H" in chart.lines[0].path
-    assert chart.lines[0].path.rstrip().endswith("V100H1000")
+    assert chart.y.ticks[-1].text == "2"
+    processing, merging, last = (np.interp([10, 40, 80], one.x[1:], one.y) for one in chart.curves)
+    assert (processing.tolist(), merging.tolist(), last.tolist()) == ([1, 2, 0], [0, 0, 0], [0, 0, 1])
 
 
 def test_machines_and_the_cost_of_merging_are_named(job: JobRecord) -> None:
@@ -56,7 +56,7 @@ def test_machines_and_the_cost_of_merging_are_named(job: JobRecord) -> None:
     job.merge_stages = [MergeStage(1, 9, 1, 2.5)]
     assert "stage 1: 9 results into 1 in 2.50 s" in merging_sentence(job)
     assert node_rows(JobRecord(activity=[ActivitySpan("n1", 0, 0.0, 1.0)])) == []
-    assert profile_chart(JobRecord()) is None
+    assert not profile_chart([], 0.0).curves
 
 
 def test_the_page_groups_failures_and_says_what_started_again(job: JobRecord, tmp_path: Path) -> None:
@@ -75,10 +75,10 @@ def test_the_page_groups_failures_and_says_what_started_again(job: JobRecord, tm
 def test_a_curve_of_many_steps_is_drawn_to_its_end(tmp_path: Path) -> None:
     spans = [ActivitySpan("n1", 0, float(index), 100.0 + index % 7) for index in range(100)]
     job = JobRecord(status=PARTIAL, wall_s=110.0, activity=spans)
-    chart = profile_chart(job)
-    assert chart is not None
-    assert len(chart.lines[0].path) > 1000
-    assert chart.lines[0].path in page_html(job, tmp_path)
+    chart = profile_chart(job.activity, job.wall_s)
+    path = chart.path(chart.curves[0])
+    assert len(path) > 1000
+    assert path in page_html(job, tmp_path)
 
 
 def test_tracebacks_of_the_same_place_are_one_group() -> None:

@@ -16,7 +16,7 @@ from tests.unit.records.report.from_json import of_json
 from branchline.reading.datasets.data_file import DataFile
 from branchline.records.diagnosis.diagnosis import diagnosis as diagnosis_of_record
 from branchline.records.report import report_page
-from branchline.records.report.charts import nice_ticks, sorted_columns, stack
+from branchline.records.report.bars import stack
 from branchline.records.report.report_page import page_html as page_html_of_record
 from branchline.trains.running.missing import Missing, SetAside, SubJobFailure
 from branchline.trains.subjobs.shares import Share
@@ -73,7 +73,7 @@ def test_a_phase_that_the_page_does_not_know_is_shown_by_its_name(job: dict[str,
 def test_every_section_is_there(job: dict[str, Any], tmp_path: Path) -> None:
     text = _text(page_html(job, tmp_path))
     for heading in (
-        "Throughput over time",
+        "The job over time",
         "Wagons",
         "Branches by cost",
         "Files by time",
@@ -303,24 +303,6 @@ def test_bytes_from_local_copies_count_as_read(job: dict[str, Any], tmp_path: Pa
 def test_long_texts_are_cut(job: dict[str, Any], tmp_path: Path) -> None:
     job["branches"][0]["name"] = "x" * 10_000_000
     assert len(page_html(job, tmp_path)) < 100_000
-
-
-def test_ticks_are_round_and_reach_the_highest_value() -> None:
-    assert nice_ticks(9300) == [0, 2500, 5000, 7500, 10_000]
-    assert nice_ticks(0.37) == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
-    assert nice_ticks(0) == [0, 1]
-    for highest in (1, 7, 12.4, 1e-6, 99_999, 3.3e12):
-        ticks = nice_ticks(highest)
-        assert ticks[-1] >= highest * 0.998
-        assert 3 <= len(ticks) <= 6
-
-
-def test_many_values_are_joined_into_few_columns_of_the_same_area() -> None:
-    columns, ticks = sorted_columns([index % 100 for index in range(100_000)])
-    assert len(columns) == 200
-    assert columns[0].height > columns[-1].height
-    highest = float(ticks[-1].text)
-    assert sum(column.height for column in columns) / 200 * highest / 100 == pytest.approx(49.5, rel=0.02)
 
 
 def test_slices_of_no_length_are_left_out() -> None:

@@ -6,7 +6,6 @@ The report is rendered from the record that the job has sent.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
@@ -15,18 +14,19 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from branchline.base.limits import FILES_PAGE_MAX, JOBS_PAGE_MAX
-from branchline.base.quantities import MB
 from branchline.control.reports.jobs import ORDERS, SILENT, FilesPage, JobDetails, JobQuery, JobRow
 from branchline.control.reports.periods import FAR, NEAR
 from branchline.control.room import ControlRoom
 from branchline.control.web.pages.page import Ask, Page
 from branchline.control.web.pages.trains import STRANGER_POLICY
-from branchline.control.web.pictures import TimeSeries, line_picture
 from branchline.errors import OptionError
+from branchline.records.charts.chart import Chart
+from branchline.records.charts.job_charts import throughput_charts
 from branchline.records.diagnosis.job_advice import advise_job
+from branchline.records.report.activity import charts_over_time
 from branchline.records.report.job_summary import summary
 from branchline.records.report.report_page import page_html
-from branchline.records.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, TimePoint
+from branchline.records.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING
 
 ROWS = 50
 STATES = (RUNNING, SILENT, FINISHED, PARTIAL, FAILED)
@@ -86,28 +86,22 @@ def jobs(ask: Ask) -> Page:
 def job(ask: Ask) -> Page:
     """One job, with its status, progress over time, reads, and the costs of its wagons."""
     found = _job(ask.room, ask.path("job"))
-    pictures = [
-        line_picture("events/s", [_rates(found, "events")]),
-        line_picture("MB/s read", [_rates(found, "bytes_read", MB)]),
-    ]
     return Page(
         "job.html",
         found.row.identity.name or "job",
         found,
-        {"pictures": pictures, "summary": summary(found.record, advise_job(found.record)) if found.record else []},
+        {
+            "charts": job_charts(found),
+            "summary": summary(found.record, advise_job(found.record)) if found.record else [],
+        },
     )
 
 
-def _rates(found: JobDetails, name: str, unit: float = 1.0) -> TimeSeries:
-    """Return the rate between successive points of a job's progress, as a step line."""
-    whole: list[TimePoint] = found.record.timeline if found.record is not None else []
-    timeline = [TimePoint(0.0), *(whole or found.points)]
-    steps: list[tuple[float, float]] = []
-    for before, after in pairwise(timeline):
-        if after.t_s > before.t_s:
-            rate = max(0.0, (getattr(after, name) - getattr(before, name)) / (after.t_s - before.t_s)) / unit
-            steps += [(before.t_s, rate), (after.t_s, rate)]
-    return TimeSeries("", [steps])
+def job_charts(found: JobDetails) -> list[Chart]:
+    """Return the charts of a job over time. Only the record of an ended job says when its processes were at work."""
+    if found.record is None:
+        return throughput_charts(found.points, found.points[-1].t_s if found.points else 0.0)
+    return charts_over_time(replace(found.record, timeline=found.record.timeline or found.points))
 
 
 def job_files(ask: Ask) -> Page:

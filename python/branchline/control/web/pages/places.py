@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from datetime import datetime
 
 from branchline.base.limits import ELEMENTS_DRAWN_MAX, PICTURE_BINS_MAX
+from branchline.base.palette import COLOURS
 from branchline.base.quantities import GB, MB
 from branchline.control.findings.finder import DAYS
 from branchline.control.reports.readings import Cost, ElementHour, ReadTotals, SiteElementTable
 from branchline.control.web.pages.page import PERIODS, Ask, Page
-from branchline.control.web.pictures import LineChart, TimeSeries, line_picture, seconds_since
+from branchline.records.charts.axes import number_axis, time_axis
+from branchline.records.charts.chart import Chart, Curve
 
 ELEMENTS_SHOWN = 12
 #: Maximum length of a period that is shown by hour, in days. Longer periods are shown by day, because a year with ten
@@ -89,7 +91,7 @@ def elements(ask: Ask) -> Page:
     hours = days if is_long else ask.room.element_hours(ask.since())
     read = most_read(hours)
     shown = ElementsShown(ask.period, list(read), hours)
-    extra = {"periods": list(PERIODS), "pictures": element_pictures(hours), "read": read}
+    extra = {"periods": list(PERIODS), "charts": element_charts(hours), "read": read}
     return Page("elements.html", "Storage elements over time", shown, extra)
 
 
@@ -108,8 +110,8 @@ def most_read(hours: Sequence[ElementHour]) -> dict[str, int]:
     return {name: read[name] for name in sorted(read, key=lambda name: (-read[name], name))}
 
 
-def element_pictures(hours: Sequence[ElementHour]) -> list[LineChart]:
-    """Plot the read speed and the amount of read data over time, for the storage elements with the most bytes.
+def element_charts(hours: Sequence[ElementHour]) -> list[Chart]:
+    """Return charts of the read speed and amount over time, for the storage elements with the most bytes.
 
     ``hours`` must be sorted by time.
     """
@@ -132,17 +134,32 @@ def element_pictures(hours: Sequence[ElementHour]) -> list[LineChart]:
     fullest = max(one.bytes_read for found in bins.values() for one in found.values()) / bin_hours
     unit, unit_bytes = ("GB", GB) if fullest >= GB else ("MB", MB)
     speeds, amounts = [], []
-    for name, own in bins.items():
-        speed = {index: one.bytes_read / one.wall_s / MB for index, one in own.items() if one.wall_s > 0}
-        # Bins without reads have the value 0.
-        whole = range(min(own), max(own) + 1) if own else range(0)
-        amount = {index: own[index].bytes_read / (unit_bytes * bin_hours) if index in own else 0.0 for index in whole}
-        speeds.append(TimeSeries(name, _step_lines(speed, bin_s)))
-        amounts.append(TimeSeries(name, _step_lines(amount, bin_s)))
+    for number, (name, own) in enumerate(bins.items()):
+        # A bin without reads has no speed, and an amount of 0 between the first and the last read.
+        whole = range(min(own, default=0), max(own, default=-1) + 1)
+        edges = [index * bin_s for index in (*whole, whole.stop)]
+        read = [own.get(index, _Bin()) for index in whole]
+        speed = [one.bytes_read / one.wall_s / MB if one.wall_s > 0 else None for one in read]
+        amount = [one.bytes_read / (unit_bytes * bin_hours) for one in read]
+        speeds.append(Curve(name, COLOURS[number], edges, speed))
+        amounts.append(Curve(name, COLOURS[number], edges, amount))
+    end_s = (int(last // bin_s) + 1) * bin_s
     return [
-        line_picture("MB/s of a file in its worker", speeds, start),
-        line_picture(f"{unit} read an hour", amounts, start),
+        _over_time("Speed of a file in its worker", "MB/s", speeds, end_s, start),
+        _over_time("Data read", f"{unit}/h", amounts, end_s, start),
     ]
+
+
+def _over_time(title: str, unit: str, curves: Sequence[Curve], end_s: float, start: str) -> Chart:
+    shown = [one for one in curves if any(value is not None for value in one.y)]
+    highest = max((value or 0.0 for one in shown for value in one.y), default=0.0)
+    axis = time_axis("time (UTC)", 0.0, end_s, start)
+    return Chart(title, axis, number_axis(unit, highest), shown, empty="Nothing was read in this period.")
+
+
+def seconds_since(begin: str, moment: str) -> float:
+    """Return the number of seconds from ``begin`` to ``moment`` (ISO 8601)."""
+    return (datetime.fromisoformat(moment) - datetime.fromisoformat(begin)).total_seconds()
 
 
 @dataclass
@@ -151,11 +168,3 @@ class _Bin:
 
     bytes_read: int = 0
     wall_s: float = 0.0
-
-
-def _step_lines(values: dict[int, float], bin_s: float) -> list[list[tuple[float, float]]]:
-    """Return the parts of a step line over bins. Each part connects adjacent bins."""
-    parts: list[list[tuple[float, float]]] = []
-    for _, group in groupby(enumerate(sorted(values)), key=lambda pair: pair[1] - pair[0]):
-        parts.append([(at * bin_s, values[index]) for _, index in group for at in (index, index + 1)])
-    return parts

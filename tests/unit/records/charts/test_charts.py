@@ -1,0 +1,149 @@
+"""Charts: round ticks with units, numbers of curves, sentences instead of empty frames, bounded sizes, plain names."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from branchline.records.charts.axes import log_axis, nice_ticks, number_axis, time_axis, value_axis
+from branchline.records.charts.chart import CellTable, Chart, ColouredCell, Curve, Points
+from branchline.records.charts.distributions import sorted_chart
+from branchline.records.charts.job_charts import profile_chart, throughput_charts
+from branchline.records.sensors.record import ActivitySpan, TimePoint
+
+#: A name that would run a script, if it could, and reorder what follows it.
+HOSTILE = "<script>alert(1)</script>\"'\u202e&"
+
+
+def texts(figure: str) -> list[str]:
+    """The texts of a figure, which is well-formed XML."""
+    return [one.text for one in ElementTree.fromstring(figure).iter() if one.text]
+
+
+def test_ticks_are_round_and_reach_the_highest_value() -> None:
+    assert nice_ticks(9300) == [0, 2500, 5000, 7500, 10_000]
+    assert nice_ticks(0.37) == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
+    assert nice_ticks(0) == [0, 1]
+    for highest in (1, 7, 12.4, 1e-6, 99_999, 3.3e12):
+        ticks = nice_ticks(highest)
+        assert ticks[-1] >= highest * 0.998
+        assert 3 <= len(ticks) <= 6
+
+
+@pytest.mark.parametrize(
+    ("highest", "lowest", "labels"),
+    [
+        (0.0, 0.0, ["0", "1"]),
+        (3.1, 0.0, ["0", "1", "2", "3", "4"]),
+        (1_900_000.0, 0.0, ["0", "500 k", "1 M", "1.5 M", "2 M"]),
+        (6e9, 0.0, ["0", "2 G", "4 G", "6 G"]),
+        (3.0, -5.0, ["-6", "-4", "-2", "0", "2", "4"]),
+    ],
+)
+def test_number_axes_have_round_labels(highest: float, lowest: float, labels: list[str]) -> None:
+    assert [one.text for one in number_axis("x", highest, lowest).ticks] == labels
+
+
+@pytest.mark.parametrize(
+    ("end_s", "start", "labels"),
+    [
+        (60.0, "", ["0", "20 s", "40 s", "60 s"]),
+        (0.004, "", ["0", "1 ms", "2 ms", "3 ms", "4 ms"]),
+        (5400.0, "", ["0", "20 min", "40 min", "60 min", "80 min"]),
+        (5400.0, "2026-03-01T12:00:00+00:00", ["12:00", "12:20", "12:40", "13:00", "13:20"]),
+        (
+            86_400.0,
+            "2026-03-01T00:00:00+00:00",
+            ["03-01 00:00", "03-01 06:00", "03-01 12:00", "03-01 18:00", "03-02 00:00"],
+        ),
+        (604_800.0, "2026-03-01T00:00:00+00:00", ["03-01", "03-03", "03-05", "03-07"]),
+    ],
+)
+def test_time_axes_have_round_labels(end_s: float, start: str, labels: list[str]) -> None:
+    assert [one.text for one in time_axis("t", 0.0, end_s, start).ticks] == labels
+
+
+def test_values_over_many_powers_of_ten_have_a_logarithmic_axis() -> None:
+    assert [one.text for one in log_axis("x", 0.02, 300.0).ticks] == ["0.01", "0.1", "1", "10", "100", "1000"]
+    assert len(log_axis("x", 1e-9, 1e15).ticks) <= 7
+    axis = value_axis("x", [0.0, 1.0, 900.0], decades=2)
+    assert axis.is_log
+    assert [axis.at(one) for one in (0.0, 1.0, 1000.0)] == pytest.approx([0.0, 0.0, 1.0])
+    assert not value_axis("x", [0.0, 1.0, 90.0], decades=2).is_log
+
+
+def test_throughput_is_the_growth_between_points() -> None:
+    points = [TimePoint(10.0, 1000, 20_000_000, 50_000_000), TimePoint(20.0, 1000, 60_000_000, 50_000_000)]
+    events, data = throughput_charts(points, 20.0)
+    assert (events.y.label, data.y.label) == ("events/s", "MB/s")
+    assert events.curves[0].note == "mean 50.0"
+    assert np.interp([5, 15], events.curves[0].x[1:], events.curves[0].y).tolist() == [100.0, 0.0]
+    plain, read = data.curves
+    assert np.interp([4, 16], read.x[1:], read.y).tolist() == [2.0, 4.0]
+    assert sum(plain.y) / len(plain.y) == pytest.approx(2.5)
+
+
+def test_a_chart_without_data_is_a_sentence() -> None:
+    for chart in (*throughput_charts([TimePoint(1.0)], 1.0), profile_chart([], 0.0)):
+        figure = chart.figure()
+        assert "<svg" not in figure
+        assert texts(figure)[0] == chart.title
+        assert chart.empty in "".join(ElementTree.fromstring(figure).itertext())
+    assert "Nothing." in CellTable("t", [], [], empty="Nothing.").figure()
+
+
+def test_thousands_of_spans_make_a_small_chart() -> None:
+    spans = [ActivitySpan("n", 0, index * 0.1, index * 0.1 + 30.0) for index in range(20_000)]
+    chart = profile_chart(spans, 2030.0)
+    assert len(chart.curves[0].y) == 120
+    assert len(chart.figure()) < 10_000
+    assert sum(chart.curves[0].y) * 2030.0 / 120 == pytest.approx(20_000 * 30.0)
+
+
+def test_points_are_rounded_to_a_grid() -> None:
+    x = np.random.default_rng(5).random(200_000)
+    points = Points("reads", "#123456", x.tolist(), x.tolist(), (x + 1e-6).tolist())
+    chart = Chart("Offsets", time_axis("t", 0.0, 1.0), number_axis("MB", 1.0), points=[points])
+    figure = chart.figure()
+    assert len(figure) < 20_000
+    path = figure.partition('stroke="#123456"')[0].rpartition(' d="')[2]
+    assert path.count("M") == 399
+
+
+def test_many_values_are_joined_into_few_steps_of_the_same_area() -> None:
+    chart = sorted_chart("Files", "s", [index % 100 for index in range(100_000)], "#000000")
+    [curve] = chart.curves
+    assert len(curve.y) == 200
+    assert curve.y == sorted(curve.y, reverse=True)
+    assert sum(curve.y) / 200 == pytest.approx(49.5)
+
+
+def test_names_are_only_texts_and_simulated_data_is_labelled_in_the_drawing() -> None:
+    axes = time_axis("t", 0.0, 1.0), number_axis("MB/s", 1.0)
+    curves = [Curve(HOSTILE, "#000000", [0, 1], [1.0]), Curve("b" * 500, "#000000", [0, 1], [None])]
+    charts = [
+        Chart(HOSTILE, *axes, curves, note=HOSTILE, is_simulated=True),
+        CellTable(HOSTILE, [HOSTILE], ["se"], [ColouredCell(HOSTILE, "se", 1.0, [HOSTILE])], is_simulated=True),
+    ]
+    for chart in charts:
+        figure = chart.figure()
+        assert "<script" not in figure
+        assert "simulated" in "".join(ElementTree.fromstring(figure).find(".//svg[@role='img']").itertext())
+    assert "\u202e" not in charts[0].figure()
+    assert "b" * 60 not in charts[0].figure()
+
+
+def test_cells_are_stronger_the_higher_their_values_by_powers_of_ten() -> None:
+    cells = [
+        ColouredCell("a", "x", 0.1, ["0.1"]),
+        ColouredCell("a", "y", 1.0, ["1"]),
+        ColouredCell("b", "y", 10.0, ["10", "2 files"]),
+    ]
+    figure = CellTable("Speed", ["a", "b"], ["x", "y"], cells).figure()
+    boxes = list(ElementTree.fromstring(figure).iter("rect"))
+    strength = [float(one.get("fill-opacity")) for one in boxes]
+    assert strength[1] - strength[0] == pytest.approx(strength[2] - strength[1], abs=0.011)
+    assert [(one.get("x"), one.get("y")) for one in boxes] == [("151", "31"), ("281", "31"), ("281", "65")]
+    assert {"a", "b", "x", "y", "0.1", "1", "10", "2 files"} <= set(texts(figure))
