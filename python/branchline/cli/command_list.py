@@ -45,6 +45,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "trace recover": "trace:recover",
         "trace replay": "trace:replay",
         "trace export": "trace:export",
+        "trace import": "trace:import_requests",
         "proxy": "proxy:proxy",
     },
     "Ask what if": {

@@ -67,7 +67,7 @@ def test_the_ranges_that_an_arm_reads_are_recorded_repeated_and_drawn(tmp_path: 
             assert moved == own.jobs[number].bytes_read
         assert all(one.cached_bytes == 0 for one in repeated)
     page = write_report(out).read_text(encoding="utf-8")
-    assert page.count("Offset against time: reading") >= 2
+    assert page.count("Offset: reading") >= 2
     assert "raw disk, the same ranges one after another" in page
     assert "are shown" not in page
     # Of another arm there is no trace, as if there had been no time for it.

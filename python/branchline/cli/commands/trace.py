@@ -196,6 +196,38 @@ def export(
     print_out(f"open {output} at ui.perfetto.dev")
 
 
+def import_requests(
+    path: Annotated[Path, Argument(metavar="BLKPARSE.txt", help="The text output of blkparse.")],
+    output: Annotated[Path, Option("--output", "-o", metavar="TRACE", help="The trace to write.")] = Path(
+        "trace.parquet"
+    ),
+) -> None:
+    """Convert the requests that blktrace recorded at block devices to a trace: what really reached the disk.
+
+    Write its output with `blktrace -d /dev/sda -w 60 -o - | blkparse -i - > reads.txt`, which needs root and a kernel
+    with CONFIG_BLK_DEV_IO_TRACE. `branchline trace show --html` then draws offsets and seeks, as seekwatcher does.
+
+    Examples:
+        Convert what a disk read:
+            branchline trace import reads.txt -o disk.parquet
+
+    """
+    from branchline.tracing.blkparse import read_blkparse
+    from branchline.tracing.facts import headline
+    from branchline.tracing.trace import check_replaceable
+    from branchline.tracing.trace_summary import summarise
+
+    _use_system_memory()
+    check_replaceable(output)
+    found = read_blkparse(path)
+    found.write(output)
+    for line in headline(summarise(found)):
+        log(line)
+    for note in found.notes:
+        log(note)
+    log(f"show it with: branchline trace show {output}")
+
+
 def _use_system_memory() -> None:
     """Make Arrow use the system's allocator: Arrow's own allocators return memory immediately, which takes half of the
     read time.

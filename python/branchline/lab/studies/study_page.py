@@ -28,7 +28,7 @@ from branchline.lab.studies.study_pictures import (
     intervals,
     is_number,
     lines,
-    offset_pictures,
+    offset_charts_of,
     offset_remark,
 )
 from branchline.lab.studies.study_result import ArmResult, StudyResult, result_of
@@ -68,7 +68,7 @@ def write_report(folder: Path) -> Path:
         has_phases=any(one.phases for one in found.arms),
         limits=_limits(kept.study, found),
         pictures=_pictures(kept.study, found),
-        offsets=offset_pictures(kept.study, folder),
+        offsets=offset_charts_of(kept.study, folder),
         offset_remark=offset_remark(kept.study, folder),
         per_job=per_job,
         spreads=spreads(samples),

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from markupsafe import Markup, escape
 
-from branchline.base.quantities import MB, counted
+from branchline.base.quantities import counted
 from branchline.errors import BranchlineError
-from branchline.lab.sampling.traces import TRACED_CLIENTS, TimedReads, reads_of, trace_path
+from branchline.lab.sampling.traces import TRACED_CLIENTS, reads_of, trace_path
 from branchline.lab.study import Study
 from branchline.records.charts.axes import nice_ticks, tick_text
+from branchline.records.charts.chart import Chart
+from branchline.records.charts.offsets import offset_charts
 
 #: Width and height of a plot, and its margins.
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 300, 64, 16, 14, 44
@@ -32,8 +34,6 @@ _NAME_MAX = 44
 SERIES_MAX = 9
 #: Maximum number of plots of offsets, which limits the length of the page.
 ARMS_MAX = 8
-#: Maximum number of reads in a plot of offsets. More reads would overlap.
-READS_MAX = 3000
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,6 @@ class IntervalRow:
     value: float
     low: float | None
     high: float | None
-
-
-@dataclass(frozen=True)
-class Span:
-    """A vertical line at the time ``at``, from ``begin`` to ``end``."""
-
-    at: float
-    begin: float
-    end: float
 
 
 @dataclass(frozen=True)
@@ -183,38 +174,19 @@ def _apart(ticks: Sequence[float], x: Callable[[float], float]) -> list[float]:
     return kept
 
 
-def spans(title: str, unit: str, rows: Sequence[Span], borders: Sequence[float], axis: str) -> StudyPicture:
-    """Draw a vertical line for each span at its time, and horizontal lines at ``borders``."""
-    right = max((one.at for one in rows), default=0.0) or 1.0
-    top = max([one.end for one in rows] + list(borders), default=0.0) or 1.0
-
-    def x(value: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * value / right
-
-    def y(value: float) -> float:
-        return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * value / top
-
-    parts = [_line(_LEFT, y(one), _WIDTH - _RIGHT, y(one), "grid") for one in borders]
-    parts += [_text(_LEFT - 8, y(one) + 4, tick_text(one), "end") for one in nice_ticks(top) if one <= top]
-    parts += [
-        _text(x(one), _HEIGHT - _BOTTOM + 18, tick_text(one), "middle") for one in nice_ticks(right) if one <= right
-    ]
-    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, axis, "middle", "axis"))
-    parts += [_line(x(one.at), y(one.begin), x(one.at), y(one.end), "read") for one in rows]
-    return StudyPicture(title, unit, _svg(_HEIGHT, title, parts), [])
-
-
-def offset_pictures(study: Study, folder: Path) -> list[StudyPicture]:
-    """Return a plot of offsets for each of the first arms that have a trace."""
-    made: list[StudyPicture] = []
+def offset_charts_of(study: Study, folder: Path) -> list[Chart]:
+    """Return charts of offsets and seeks for the first arms that have a trace."""
+    made: list[Chart] = []
+    arms_count = 0
     for arm in study.arms():
         path = trace_path(folder, arm.name, 0)
         try:
-            reads = reads_of(path) if path.exists() else []
+            reads = reads_of(path) if path.exists() and arms_count < ARMS_MAX else []
         except BranchlineError:
             continue  # The trace of a killed job may be incomplete.
-        if reads and len(made) < ARMS_MAX:
-            made.append(_offset_picture(arm.name, reads))
+        if reads:
+            arms_count += 1
+            made += offset_charts(arm.name, [(one.seconds, one.offsets, one.sizes) for one in reads])
     return made
 
 
@@ -225,20 +197,6 @@ def offset_remark(study: Study, folder: Path) -> str:
     if shown == len(arms):
         return ""
     return f"{shown} of {counted(len(arms), 'arm')} are shown, as time permitted recording them, up to {ARMS_MAX}."
-
-
-def _offset_picture(arm: str, reads: Sequence[TimedReads]) -> StudyPicture:
-    """Draw the reads of an arm. Files are stacked in the order of their first read."""
-    found, borders, begin = [], [], 0
-    for one in reads:
-        for second, offset, size in zip(one.seconds.tolist(), one.offsets.tolist(), one.sizes.tolist(), strict=True):
-            found.append(Span(second, (begin + offset) / MB, (begin + offset + size) / MB))
-        begin += int((one.offsets + one.sizes).max())
-        borders.append(begin / MB)
-    step = -(-len(found) // READS_MAX)
-    some = f", of {step} one is drawn" if step > 1 else ""
-    unit = f"MB; {counted(len(found), 'read')}{some}; lines part {counted(len(reads), 'file')}"
-    return spans(f"Offset against time: {arm}", unit, found[::step], borders, "seconds since the first read")
 
 
 def _svg(height: float, title: str, parts: Sequence[Markup]) -> Markup:

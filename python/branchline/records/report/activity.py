@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from branchline.base.quantities import count, counted, duration, percent, rate
-from branchline.records.charts.chart import Chart
-from branchline.records.charts.job_charts import profile_chart, throughput_charts
 from branchline.records.sensors.record import FailureGroup, JobRecord, MergeStage, SiteReading
 
 #: Maximum number of files listed in the sentence on a group of failed sub-jobs.
@@ -67,12 +65,6 @@ def merging_sentence(job: JobRecord) -> str:
     total = f"Time of all processes together: {duration(processing_s)} of processing, {duration(merging_s)} of merging."
     stages = merge_stages_text(job.merge_stages)
     return f"{total} Merging by stage, on all machines: {stages}." if stages else total
-
-
-def charts_over_time(job: JobRecord) -> list[Chart]:
-    """Return the charts of a job over time: its throughput, and its processes at work with the merging stages."""
-    profile = profile_chart(job.activity, job.wall_s, merging_sentence(job))
-    return [*throughput_charts(job.timeline, job.wall_s), profile]
 
 
 def merge_stages_text(stages: Iterable[MergeStage]) -> str:

@@ -35,7 +35,6 @@ from branchline.records.diagnosis.figures import (
 from branchline.records.report.activity import (
     NodeRow,
     SiteTable,
-    charts_over_time,
     failure_sentence,
     node_rows,
     restarted_sentences,
@@ -43,6 +42,7 @@ from branchline.records.report.activity import (
     site_table,
 )
 from branchline.records.report.bars import Slice, stack
+from branchline.records.report.charts import charts_over_time
 from branchline.records.report.cost_tables import (
     BranchRow,
     ElementRow,

@@ -11,6 +11,7 @@ from branchline.records.charts.axes import log_axis, nice_ticks, number_axis, ti
 from branchline.records.charts.chart import CellTable, Chart, ColouredCell, Curve, Points
 from branchline.records.charts.distributions import sorted_chart
 from branchline.records.charts.job_charts import profile_chart, throughput_charts
+from branchline.records.charts.offsets import offset_charts
 from branchline.records.sensors.record import ActivitySpan, TimePoint
 
 #: A name that would run a script, if it could, and reorder what follows it.
@@ -147,3 +148,24 @@ def test_cells_are_stronger_the_higher_their_values_by_powers_of_ten() -> None:
     assert strength[1] - strength[0] == pytest.approx(strength[2] - strength[1], abs=0.011)
     assert [(one.get("x"), one.get("y")) for one in boxes] == [("151", "31"), ("281", "31"), ("281", "65")]
     assert {"a", "b", "x", "y", "0.1", "1", "10", "2 files"} <= set(texts(figure))
+
+
+def test_seeks_are_reads_that_do_not_continue_the_previous_one_of_their_file() -> None:
+    files = [
+        (np.array([0.0, 1.0, 2.0, 12.0]), np.array([0, 10, 90, 20]) * 10**6, np.full(4, 10 * 10**6)),
+        (np.array([0.5, 1.5]), np.array([50, 60]) * 10**6, np.full(2, 10 * 10**6)),
+    ]
+    offsets, seeks = offset_charts("arm", files)
+    assert (offsets.y.label, seeks.y.label) == ("MB", "seeks/s")
+    [points] = offsets.points
+    assert points.x == [0.0, 1.0, 2.0, 12.0, 0.5, 1.5]
+    # The second file lies above the end of the first.
+    assert points.low == [0, 10, 90, 20, 150, 160]
+    assert points.high == [10, 20, 100, 30, 160, 170]
+    assert offsets.borders == [100, 170]
+    [curve] = seeks.curves
+    assert curve.note == "2 seeks, 1 backwards"
+    assert [index for index, rate in enumerate(curve.y) if rate] == [20, 119]
+    assert sum(curve.y) * 0.1 == pytest.approx(2)
+    [empty] = offset_charts("arm", [])
+    assert "No reads were recorded." in empty.figure()

@@ -23,7 +23,7 @@ from branchline.errors import OptionError
 from branchline.records.charts.chart import Chart
 from branchline.records.charts.job_charts import throughput_charts
 from branchline.records.diagnosis.job_advice import advise_job
-from branchline.records.report.activity import charts_over_time
+from branchline.records.report.charts import charts_over_time
 from branchline.records.report.job_summary import summary
 from branchline.records.report.report_page import page_html
 from branchline.records.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING

@@ -20,7 +20,8 @@ from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, WARNED
 from branchline.control.web.pages.page import Ask, Page
 from branchline.control.web.pictures import bins_picture
-from branchline.records.report.activity import charts_over_time, site_table
+from branchline.records.report.activity import site_table
+from branchline.records.report.charts import charts_over_time
 from branchline.records.sensors.record import FailureGroup, JobRecord
 from branchline.records.sensors.status import TrainStatus
 from branchline.trains.out_folder.state import job_of

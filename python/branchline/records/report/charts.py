@@ -1,0 +1,14 @@
+"""The charts of a job, on its report and on the pages of the control room."""
+
+from __future__ import annotations
+
+from branchline.records.charts.chart import Chart
+from branchline.records.charts.job_charts import profile_chart, throughput_charts
+from branchline.records.report.activity import merging_sentence
+from branchline.records.sensors.record import JobRecord
+
+
+def charts_over_time(job: JobRecord) -> list[Chart]:
+    """Return the charts of a job over time: its throughput, and its processes at work with the merging stages."""
+    profile = profile_chart(job.activity, job.wall_s, merging_sentence(job))
+    return [*throughput_charts(job.timeline, job.wall_s), profile]
