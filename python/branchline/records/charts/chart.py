@@ -7,7 +7,7 @@ of the control room forbid them. The style sheets of the pages reserve the space
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
@@ -170,13 +170,14 @@ class ColouredCell:
 class CellTable:
     """A table whose cells are coloured by the logarithm of their values; higher values are stronger.
 
-    Row and column names are shown as given, so they may be shortened only here.
+    ``row_notes`` are shown below the names of rows.
     """
 
     title: str
     rows: Sequence[str]
     columns: Sequence[str]
     cells: Sequence[ColouredCell] = field(default_factory=list)
+    row_notes: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     empty: str = ""
     is_simulated: bool = False
@@ -195,13 +196,18 @@ class CellTable:
                 width, height + 14, _label(self.title, self.is_simulated)
             ),
             *(_named(left[one] + _CELL / 2, _HEAD - 8, "middle", one) for one in self.columns),
-            *(_named(_ROW_NAME - 8, top[one] + _ROW / 2 + 4, "end", one) for one in self.rows),
+            *(_named(_ROW_NAME - 8, top[one] + self._name_at(one), "end", one) for one in self.rows),
+            *(_fixed_text(_ROW_NAME - 8, top[one] + 28, "end", note) for one, note in self.row_notes.items()),
             *(_cell(left[one.column], top[one.row], one, scale) for one in self.cells),
             *([_simulated(height + 10)] if self.is_simulated else []),
             Markup("</svg>"),
         ]
         scroll = Markup('<div class="scroll" tabindex="0" role="group" aria-label="{}">{}</div>')
         return _figure(self.title, [], scroll.format(self.title, Markup("").join(parts)), self.note)
+
+    def _name_at(self, row: str) -> int:
+        """Return the distance of a row's name from the top of the row, which depends on whether it has a note."""
+        return 14 if row in self.row_notes else 21
 
 
 _UNSCALED = Markup('vector-effect="non-scaling-stroke" stroke-linejoin="round" stroke-linecap="round"')

@@ -146,18 +146,16 @@ def site_table(job: JobRecord) -> SiteTable:
         return SiteTable([], [])
     elements, sites = _most_read(job.sites, "storage_element"), _most_read(job.sites, "site")
     shown = elements[:ELEMENTS_SHOWN_MAX]
+    efficiencies = site_efficiencies(job)
     rows = []
     for site in sites[:SITES_SHOWN_MAX]:
         read = [one for one in job.sites if one.site == site]
         workers = [one for one in job.worker_phases if one.site == site]
         files_count = sum(one.files for one in read)
-        # The efficiency is the fraction of the time in which workers wait neither for data nor for work.
-        wall_s = sum(one.wall_s for one in workers)
-        waiting_s = sum(getattr(one, phase) for one in workers for phase in _WAITING)
         row = SiteRow(
             site or "unknown site",
             counted(len(workers), "worker"),
-            percent(max(0.0, wall_s - waiting_s), wall_s) if wall_s > 0 else "-",
+            percent(efficiencies[site], 1.0) if site in efficiencies else "-",
             _cell(read, files_count),
             _cell([one for one in read if one.nearness in LOCAL], files_count),
             _cell([one for one in read if one.nearness not in LOCAL], files_count),
@@ -165,6 +163,16 @@ def site_table(job: JobRecord) -> SiteTable:
         )
         rows.append(row)
     return SiteTable(shown, rows, len(sites) - len(rows), len(elements) - len(shown))
+
+
+def site_efficiencies(job: JobRecord) -> dict[str, float]:
+    """Return the fraction of the time in which the workers at each site waited neither for data nor for work."""
+    wall_s: dict[str, float] = {}
+    waiting_s: dict[str, float] = {}
+    for one in job.worker_phases:
+        wall_s[one.site] = wall_s.get(one.site, 0.0) + one.wall_s
+        waiting_s[one.site] = waiting_s.get(one.site, 0.0) + sum(getattr(one, phase) for phase in _WAITING)
+    return {site: max(0.0, 1 - waiting_s[site] / whole) for site, whole in wall_s.items() if whole > 0}
 
 
 def _most_read(readings: Iterable[SiteReading], name: str) -> list[str]:

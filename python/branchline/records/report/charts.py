@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from branchline.records.charts.chart import Chart
+from branchline.records.charts.chart import CellTable, Chart
 from branchline.records.charts.job_charts import profile_chart, throughput_charts
-from branchline.records.report.activity import merging_sentence
+from branchline.records.charts.site_charts import SiteElementReads, site_chart
+from branchline.records.report.activity import merging_sentence, site_efficiencies
 from branchline.records.sensors.record import JobRecord
 
 
@@ -12,3 +13,11 @@ def charts_over_time(job: JobRecord) -> list[Chart]:
     """Return the charts of a job over time: its throughput, and its processes at work with the merging stages."""
     profile = profile_chart(job.activity, job.wall_s, merging_sentence(job))
     return [*throughput_charts(job.timeline, job.wall_s), profile]
+
+
+def job_site_chart(job: JobRecord) -> CellTable:
+    """Return the table of the speeds at which the workers at each site read from each storage element."""
+    reads = [
+        SiteElementReads(one.site, one.storage_element, one.files, one.bytes_read, one.wall_s) for one in job.sites
+    ]
+    return site_chart(reads, site_efficiencies(job))

@@ -22,7 +22,7 @@ from branchline.base.quantities import (
     significant,
     size,
 )
-from branchline.records.charts.chart import Chart
+from branchline.records.charts.chart import CellTable, Chart
 from branchline.records.diagnosis.diagnosis import UNWANTED_SHARE, diagnosis
 from branchline.records.diagnosis.figures import (
     delivered_bytes,
@@ -42,7 +42,7 @@ from branchline.records.report.activity import (
     site_table,
 )
 from branchline.records.report.bars import Slice, stack
-from branchline.records.report.charts import charts_over_time
+from branchline.records.report.charts import charts_over_time, job_site_chart
 from branchline.records.report.cost_tables import (
     BranchRow,
     ElementRow,
@@ -143,6 +143,7 @@ class PageContent(NamedTuple):
     unwanted_reads: str
     elements: Rows[ElementRow]
     sites: SiteTable
+    site_chart: CellTable
     results: Rows[ResultRow]
     tables: list[TableRow]
     conditions: list[tuple[str, str]]
@@ -170,6 +171,7 @@ def page_content(job: JobRecord) -> PageContent:
         unwanted_reads=_unwanted_reads(job),
         elements=first_rows(element_rows(job)),
         sites=site_table(job),
+        site_chart=job_site_chart(job),
         results=_results(job),
         tables=table_rows(job),
         conditions=conditions(job),

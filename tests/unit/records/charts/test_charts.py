@@ -12,6 +12,7 @@ from branchline.records.charts.chart import CellTable, Chart, ColouredCell, Curv
 from branchline.records.charts.distributions import sorted_chart
 from branchline.records.charts.job_charts import profile_chart, throughput_charts
 from branchline.records.charts.offsets import offset_charts
+from branchline.records.charts.site_charts import ELEMENTS_MAX, SITES_MAX, SiteElementReads, site_chart
 from branchline.records.sensors.record import ActivitySpan, TimePoint
 
 #: A name that would run a script, if it could, and reorder what follows it.
@@ -169,3 +170,25 @@ def test_seeks_are_reads_that_do_not_continue_the_previous_one_of_their_file() -
     assert sum(curve.y) * 0.1 == pytest.approx(2)
     [empty] = offset_charts("arm", [])
     assert "No reads were recorded." in empty.figure()
+
+
+def test_sites_and_elements_are_sorted_by_bytes_and_limited() -> None:
+    reads = [
+        SiteElementReads("near", "se1", 3, 60 * 10**6, 2.0),
+        SiteElementReads("near", "se1", 1, 20 * 10**6, 2.0),
+        SiteElementReads("", "se2", 2, 4 * 10**6, 2.0),
+        SiteElementReads("far", "se1", 0, 0, 0.0),
+    ]
+    table = site_chart(reads, {"near": 0.75, "": 0.1, "elsewhere": 0.5})
+    assert (table.rows, table.columns) == (["near", "unknown site", "far"], ["se1", "se2"])
+    cells = {(one.row, one.column): (one.value, one.text) for one in table.cells}
+    assert cells == {
+        ("near", "se1"): (20e6, ["20.0 MB/s", "4 files"]),
+        ("unknown site", "se2"): (2e6, ["2.00 MB/s", "2 files"]),
+    }
+    assert table.row_notes == {"near": "75 % efficiency", "unknown site": "10 % efficiency"}
+    many = [SiteElementReads(f"s{number}", f"e{number}", 1, 10**9 - number, 1.0) for number in range(1000)]
+    table = site_chart(many, {})
+    assert (len(table.rows), len(table.columns), len(table.cells)) == (SITES_MAX, ELEMENTS_MAX, ELEMENTS_MAX)
+    assert table.note.endswith("Not shown: 960 more sites and 988 more storage elements.")
+    assert "No reads" in site_chart([], {}).figure()

@@ -21,7 +21,7 @@ from branchline.control.trials.trial import DONE, WARNED
 from branchline.control.web.pages.page import Ask, Page
 from branchline.control.web.pictures import bins_picture
 from branchline.records.report.activity import site_table
-from branchline.records.report.charts import charts_over_time
+from branchline.records.report.charts import charts_over_time, job_site_chart
 from branchline.records.sensors.record import FailureGroup, JobRecord
 from branchline.records.sensors.status import TrainStatus
 from branchline.trains.out_folder.state import job_of
@@ -115,6 +115,7 @@ def train(ask: Ask) -> Page:
         "may_change": ask.person.owns(found.order.owner),
         "person": ask.person,
         "sites": None if record is None else site_table(record),
+        "site_chart": None if record is None else job_site_chart(record),
         "charts": [] if record is None else charts_over_time(record),
     }
     return Page("train.html", f"Train {number}: {found.order.name}", shown, extra)
