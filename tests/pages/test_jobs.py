@@ -242,3 +242,22 @@ def test_names_of_jobs_are_only_texts(viewer: Open, server: Server) -> None:
         assert page.locator("img[src=x]").count() == 0
         assert "onerror=document" in page.inner_text("main"), path
     assert rows(viewer("/jobs?user=mallory"), "DROP TABLE")
+
+
+def test_costs_show_what_moving_jobs_into_trains_would_gain(viewer: Open, server: Server, picture: Keep) -> None:
+    for month in (1, 2, 4):
+        for wagons, cpu_s in ((["Spectra"], 10.0), (["A", "B", "C"], 50.0)):
+            who = replace(identity("old", "irene"), started=f"2026-0{month}-10T10:00:00+00:00", wagons=wagons)
+            assert server.report(last(who, 0, cpu_s=cpu_s)).json() == {"taken": True}
+    for width, scheme in ((NARROW, "dark"), (WIDE, "light")):
+        page = viewer("/costs?period=all", width, color_scheme=scheme)
+        chart = page.get_by_role("img", name="CPU efficiency of user jobs and trains")
+        expect(chart).to_be_visible()
+        expect(page.get_by_text("If half of the user jobs ran in trains of 3.0 wagons")).to_be_visible()
+        expect(page.get_by_text(re.compile("user jobs, 3 jobs, mean 17 %"))).to_be_visible()
+        # Three months with user jobs, and a gap of one month.
+        assert page.locator("svg.chart path[fill=none]").first.get_attribute("d").count("M") == 2
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # The text keeps its size at any width, and can be read in dark mode.
+        assert chart.locator("text").first.evaluate("one => getComputedStyle(one).fontSize") == "12px"
+        picture(page, f"costs-{width}-{scheme}")

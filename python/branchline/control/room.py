@@ -22,11 +22,19 @@ from branchline.control.registry.git_sources import GitSources
 from branchline.control.registry.registry import Registry, SourceStore
 from branchline.control.reports.jobs import FilesPage, JobDetails, JobQuery, JobsPage, job_details, jobs_page
 from branchline.control.reports.readings import Cost, ElementHour, FileGroup, Period, SiteElementTable
-from branchline.control.reports.reads import element_days, element_hours, site_table, user_costs, wagon_costs
+from branchline.control.reports.reads import (
+    efficiencies,
+    element_days,
+    element_hours,
+    site_table,
+    user_costs,
+    wagon_costs,
+)
 from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.trains.trains import Trains
 from branchline.control.trials.trials import Trials
 from branchline.control.upkeep import Retention, Upkeep
+from branchline.records.charts.efficiency import EfficiencySum
 from branchline.records.sending.message import ReportBatch
 
 
@@ -143,6 +151,11 @@ class ControlRoom:
         """Return the costs of all users or all wagons in a period, most expensive first."""
         with self._database.reading() as connection:
             return user_costs(connection, period) if by == "user" else wagon_costs(connection, period)
+
+    def efficiencies(self, period: Period, *, by_month: bool) -> list[EfficiencySum]:
+        """Return the CPU and wall times of user jobs and trains by month or day."""
+        with self._database.reading() as connection:
+            return efficiencies(connection, period, by_month=by_month)
 
     def close(self) -> None:
         """Stop the background threads, close the database, and release the lock of the directory."""

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from branchline.control.reports.periods import DAY, LOCAL, ReadPlace, bounds, jobs_at, ranges, text_of
 from branchline.control.reports.readings import Cost, ElementHour, Period, ReadTotals, SiteElementTable, SiteReadings
+from branchline.records.charts.efficiency import EfficiencySum
+from branchline.records.sending.message import TRAIN
 
 _SUMS = "sum(files), sum(bytes_read), sum(failures), sum(wall_s), sum(fetch_s)"
 
@@ -104,6 +106,22 @@ def wagon_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
         _hours(period),
     )
     return [Cost(*row) for row in rows]
+
+
+def efficiencies(connection: sqlite3.Connection, period: Period, *, by_month: bool) -> list[EfficiencySum]:
+    """Return sums over the user jobs and trains that started in the period, by month or day, sorted by time.
+
+    Jobs without CPU time are left out, since the time for which they occupied cores is not stored.
+    """
+    begin = "substr(started, 1, 7) || '-01'" if by_month else "substr(started, 1, 10)"
+    rows = connection.execute(
+        f"SELECT {begin} AS first, json_array_length(wagons) > 1 AS is_train, count(*),"  # noqa: S608 - constant
+        " sum(json_array_length(wagons)), sum(cpu_s), sum(cpu_s / efficiency) FROM jobs"
+        " WHERE started >= ? AND started < ? AND kind = ? AND has_ended AND efficiency > 0 AND cpu_s > 0"
+        " AND json_array_length(wagons) > 0 GROUP BY first, is_train ORDER BY first, is_train",
+        (*_hours(period), TRAIN),
+    )
+    return [EfficiencySum(first, by_month, bool(is_train), *sums) for first, is_train, *sums in rows]
 
 
 def _hours(period: Period) -> tuple[str, str]:

@@ -12,6 +12,8 @@ from branchline.base.quantities import count, duration
 
 #: Maximum number of ticks on a time axis, so that their labels fit on a phone.
 TIME_TICKS_MAX = 5
+#: Length of a time axis in seconds from which its ticks are at the first days of months.
+MONTHS_FROM_S = 100 * 86_400
 #: Smallest number whose label has an SI prefix, and the prefixes by power of 1000.
 SHORT_FROM, _PREFIXES = 10_000, ("", " k", " M", " G", " T")
 #: Maximum number of powers of ten with a tick on a logarithmic axis.
@@ -87,7 +89,19 @@ def time_axis(label: str, begin_s: float, end_s: float, start: str = "") -> Axis
     step = next((one for one in _TIME_STEPS_S if one * TIME_TICKS_MAX >= span), span / TIME_TICKS_MAX)
     times = [index * step for index in range(math.ceil(begin_s / step - 1e-9), math.floor(end_s / step + 1e-9) + 1)]
     text = _date_text(start, span) if start else _duration_text
-    return Axis(label, begin_s, begin_s + span, [Tick(t, text(t)) for t in times])
+    ticks = _month_ticks(start, begin_s, end_s) if start and span > MONTHS_FROM_S else [Tick(t, text(t)) for t in times]
+    return Axis(label, begin_s, begin_s + span, ticks)
+
+
+def _month_ticks(start: str, begin_s: float, end_s: float) -> list[Tick]:
+    """Return ticks at the first days of months, or of every few months."""
+    zero = datetime.fromisoformat(start)
+    first, last = (zero + timedelta(seconds=one) for one in (begin_s, end_s))
+    months = range(12 * first.year + first.month - 1, 12 * last.year + last.month)
+    step = -(-len(months) // TIME_TICKS_MAX)
+    dates = [zero.replace(year=one // 12, month=one % 12 + 1, day=1, hour=0, minute=0) for one in months[::step]]
+    found = [Tick((date - zero).total_seconds(), f"{date:%Y-%m}") for date in dates]
+    return [one for one in found if begin_s <= one.value <= end_s]
 
 
 def _duration_text(seconds: float) -> str:
@@ -103,8 +117,7 @@ def _duration_text(seconds: float) -> str:
 def _date_text(start: str, span: float) -> Callable[[float], str]:
     """Return a function from seconds after ``start`` to a label: a time of day, a date, or both."""
     begin = datetime.fromisoformat(start)
-    forms = {300: "%Y-%m", 3: "%m-%d", 0.5: "%m-%d %H:%M", 0: "%H:%M"}
-    form = next(form for days, form in forms.items() if span > 86_400 * days)
+    form = "%m-%d" if span > 3 * 86_400 else "%m-%d %H:%M" if span > 43_200 else "%H:%M"
     return lambda seconds: format(begin + timedelta(seconds=seconds), form)
 
 

@@ -10,6 +10,7 @@ import pytest
 from branchline.records.charts.axes import log_axis, nice_ticks, number_axis, time_axis, value_axis
 from branchline.records.charts.chart import CellTable, Chart, ColouredCell, Curve, Points
 from branchline.records.charts.distributions import sorted_chart
+from branchline.records.charts.efficiency import EfficiencySum, efficiency_chart, train_gain
 from branchline.records.charts.job_charts import profile_chart, throughput_charts
 from branchline.records.charts.offsets import offset_charts
 from branchline.records.charts.site_charts import ELEMENTS_MAX, SITES_MAX, SiteElementReads, site_chart
@@ -61,6 +62,8 @@ def test_number_axes_have_round_labels(highest: float, lowest: float, labels: li
             ["03-01 00:00", "03-01 06:00", "03-01 12:00", "03-01 18:00", "03-02 00:00"],
         ),
         (604_800.0, "2026-03-01T00:00:00+00:00", ["03-01", "03-03", "03-05", "03-07"]),
+        (200 * 86_400.0, "2026-01-01T00:00:00+00:00", ["2026-01", "2026-03", "2026-05", "2026-07"]),
+        (700 * 86_400.0, "2025-12-15T07:30:00+00:00", ["2026-05", "2026-10", "2027-03", "2027-08"]),
     ],
 )
 def test_time_axes_have_round_labels(end_s: float, start: str, labels: list[str]) -> None:
@@ -192,3 +195,34 @@ def test_sites_and_elements_are_sorted_by_bytes_and_limited() -> None:
     assert (len(table.rows), len(table.columns), len(table.cells)) == (SITES_MAX, ELEMENTS_MAX, ELEMENTS_MAX)
     assert table.note.endswith("Not shown: 960 more sites and 988 more storage elements.")
     assert "No reads" in site_chart([], {}).figure()
+
+
+def test_the_gain_of_trains_is_that_the_same_bytes_are_read_once() -> None:
+    sums = [
+        EfficiencySum("2026-01-01", True, False, 10, 10, 20.0, 50.0),
+        EfficiencySum("2026-01-01", True, True, 2, 8, 60.0, 100.0),
+        EfficiencySum("2026-03-01", True, False, 5, 5, 0.5, 50.0),
+    ]
+    gain = train_gain(sums)
+    assert gain is not None
+    # Of 79.5 s without CPU, half is spent once by 4 jobs: 29.8 s less of 200 s.
+    assert (gain.wagons, gain.before) == (4.0, pytest.approx(80.5 / 200))
+    assert gain.after == pytest.approx(80.5 / (200 - 79.5 / 2 * 3 / 4))
+    chart = efficiency_chart(sums)
+    users, trains = chart.curves
+    assert users.y == [0.4, None, 0.01]
+    assert [round(one / 86_400) for one in users.x] == [0, 31, 59, 90]
+    assert (trains.y, users.note, trains.note) == ([0.6], "15 jobs, mean 20 %", "2 jobs, mean 60 %")
+    assert "trains of 4.0 wagons" in chart.note
+    assert "would be 47 % instead of 40 %" in chart.note
+    assert "This assumes that" in chart.note
+
+
+def test_no_gain_is_said_without_trains_or_without_user_jobs() -> None:
+    user = EfficiencySum("2026-01-01", False, False, 10, 10, 20.0, 50.0)
+    train = EfficiencySum("2026-01-02", False, True, 2, 8, 60.0, 100.0)
+    for sums in ([user], [train]):
+        assert train_gain(sums) is None
+        assert "is not estimated" in efficiency_chart(sums).note
+    assert "would be" in efficiency_chart([user, train]).note
+    assert "No job with CPU time" in efficiency_chart([]).figure()

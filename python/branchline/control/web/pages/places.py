@@ -14,6 +14,7 @@ from branchline.control.reports.readings import Cost, ElementHour, ReadTotals, S
 from branchline.control.web.pages.page import PERIODS, Ask, Page
 from branchline.records.charts.axes import number_axis, time_axis
 from branchline.records.charts.chart import Chart, Curve
+from branchline.records.charts.efficiency import EfficiencySum, efficiency_chart
 
 ELEMENTS_SHOWN = 12
 #: Maximum length of a period that is shown by hour, in days. Longer periods are shown by day, because a year with ten
@@ -45,11 +46,12 @@ class ElementsShown:
 
 @dataclass(frozen=True)
 class CostsShown:
-    """The costs of users and wagons in a period."""
+    """The costs of users and wagons in a period, and the efficiency of user jobs and trains over time."""
 
     period: str
     users: list[Cost] = field(default_factory=list)
     wagons: list[Cost] = field(default_factory=list)
+    efficiencies: list[EfficiencySum] = field(default_factory=list)
 
 
 def sites(ask: Ask) -> Page:
@@ -98,8 +100,11 @@ def elements(ask: Ask) -> Page:
 def costs(ask: Ask) -> Page:
     """The costs of users and wagons."""
     period = ask.since()
-    shown = CostsShown(ask.period, ask.room.costs("user", period), ask.room.costs("wagon", period))
-    return Page("costs.html", "Users and wagons by cost", shown, {"periods": list(PERIODS)})
+    by_month = PERIODS[ask.period] > DAYS_BY_HOUR_MAX or not PERIODS[ask.period]
+    sums = ask.room.efficiencies(period, by_month=by_month)
+    shown = CostsShown(ask.period, ask.room.costs("user", period), ask.room.costs("wagon", period), sums)
+    extra = {"periods": list(PERIODS), "chart": efficiency_chart(sums)}
+    return Page("costs.html", "Users and wagons by cost", shown, extra)
 
 
 def most_read(hours: Sequence[ElementHour]) -> dict[str, int]:
