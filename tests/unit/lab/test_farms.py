@@ -74,10 +74,10 @@ def test_an_executor_runs_the_same_jobs_in_each_arm(data: Path) -> None:
     page = write_report(data / "out").read_text(encoding="utf-8")
     for title in ("The jobs", "Throughput over time", "Wall time of jobs", "The same job: CPU time more"):
         assert title in page
-    # What has no name at the axis is joined, too.
+    # A line without gaps over all bins.
     over_time = page[page.index("Throughput over time") :]
-    [first, *_] = re.findall(r'<path d="([^"]*)" class="curve"', over_time)
-    assert (first.count("M"), first.count("L")) == (1, 39)
+    [first, *_] = re.findall(r'<path d="([^"]*)" fill="none"', over_time)
+    assert (first.count("M"), first.count("H")) == (1, 120)
 
 
 @pytest.mark.long

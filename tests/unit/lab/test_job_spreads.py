@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from branchline.lab.sampling.job import JobOutcome
 from branchline.lab.sampling.samples import StudySample
-from branchline.lab.studies.job_comparison import differences, job_pictures, spreads
+from branchline.lab.studies.job_comparison import differences, job_charts, spreads
 from branchline.lab.study import Factor, JobSettings, Level, Study
 
 OLD, NEW = "Opteron 275", "Xeon L5420"
@@ -22,7 +24,17 @@ def sample(arm: str, wall_s: dict[str, float], moved: int = 0, kinds: tuple[str,
     jobs = []
     for number in range(JOBS):
         kind = kinds[(number + (number < moved)) % len(kinds)]
-        jobs.append(JobOutcome(number, 100.0, wall_s[kind] + number / 100, wall_s[kind] / 2, host="n", processor=kind))
+        jobs.append(
+            JobOutcome(
+                number,
+                100.0,
+                wall_s[kind] + number / 100,
+                wall_s[kind] / 2,
+                host="n",
+                processor=kind,
+                file_bytes=20_000_000,
+            )
+        )
     return StudySample(0, 0, f"storage {arm}", "arm", "", 30.0, jobs)
 
 
@@ -32,7 +44,16 @@ def test_times_of_jobs_are_told_for_each_kind_of_processor() -> None:
     assert found["storage A", "all"][0] == JOBS
     assert found["storage A", OLD] == (JOBS // 2, "20.0 s")
     assert found["storage B", NEW] == (JOBS // 2, "11.1 s")
-    pictures = {one.title: [name for name, _, _ in one.keys] for one in job_pictures(STUDY, samples)}
+    charts = {one.title: one for one in job_charts(STUDY, samples)}
+    # Each kind of each arm has half of the jobs.
+    assert [sum(curve.y) for curve in charts["Wall time of jobs"].curves] == [JOBS // 2] * 4
+    assert [sum(curve.y) for curve in charts["Throughput of jobs"].curves] == [JOBS // 2] * 4
+    assert charts["Throughput of jobs"].curves[0].note == "median 0.998"
+    # All jobs read 20 MB each in both arms.
+    over_time = charts["Throughput over time, in the last round"]
+    assert over_time.y.label == "MB of files/s"
+    assert sum(over_time.curves[0].y) * 30 / 120 == pytest.approx(20 * JOBS)
+    pictures = {one.title: [curve.name for curve in one.curves] for one in job_charts(STUDY, samples)}
     kinds = [f"storage {arm}, {kind}" for arm in "AB" for kind in (OLD, NEW)]
     assert pictures["Wall time of jobs"] == kinds
     assert pictures["CPU time of jobs"] == kinds
@@ -48,5 +69,5 @@ def test_the_same_job_is_compared_where_it_ran_on_the_same_kind() -> None:
 def test_one_kind_of_processor_is_not_named() -> None:
     samples = [sample(arm, {OLD: 20.0}, kinds=(OLD,)) for arm in "AB"]
     assert [(one.arm, one.processor) for one in spreads(samples)] == [("storage A", ""), ("storage B", "")]
-    first = job_pictures(STUDY, samples)[0]
-    assert [name for name, _, _ in first.keys] == ["storage A", "storage B"]
+    first = job_charts(STUDY, samples)[0]
+    assert [curve.name for curve in first.curves] == ["storage A", "storage B"]

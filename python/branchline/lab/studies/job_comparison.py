@@ -13,13 +13,14 @@ from branchline.base.palette import COLOURS
 from branchline.base.quantities import MB, duration, significant
 from branchline.lab.sampling.job import JobOutcome
 from branchline.lab.sampling.samples import StudySample
-from branchline.lab.studies.study_pictures import Series, StudyPicture, lines
 from branchline.lab.study import Study
+from branchline.records.charts.chart import Chart
+from branchline.records.charts.distributions import histogram_chart
+from branchline.records.charts.over_time import Spans, spans_chart
 
 #: Minimum number of jobs in a sample for their times to be shown as a distribution.
 JOBS_MIN = 4
-#: Number of bins in a plot, and the number of bins from one label to the next.
-_BINS, _LABEL_EVERY = 40, 5
+_SINCE_FIRST = "time since the start of the first job"
 _T = TypeVar("_T")
 
 
@@ -180,23 +181,26 @@ def _signed(seconds: float) -> str:
 # --- plots ------------------------------------------------------------------------------------------------------------
 
 
-def job_pictures(study: Study, samples: Sequence[StudySample]) -> list[StudyPicture]:
-    """Return plots of the jobs' wall and CPU times, of the throughput over time in the last round, and of the
-    differences from the baseline.
+def job_charts(study: Study, samples: Sequence[StudySample]) -> list[Chart]:
+    """Return charts of the jobs' wall and CPU times and throughput, of the total throughput over time in the last
+    round, and of the differences from the baseline.
     """
     by_arm = _by_arm(samples)
     if not by_arm:
         return []
     good = {arm: [job for one in own for job in one.good_jobs] for arm, own in by_arm.items()}
     made = [
-        _histogram("Wall time of jobs", _by_kind(good, _wall_s, _kind_of)),
-        _histogram("CPU time of jobs", _by_kind(good, _cpu_s, _kind_of)),
-        _over_time(by_arm),
+        histogram_chart("Wall time of jobs", "s", _by_kind(good, _wall_s, _kind_of)),
+        histogram_chart("CPU time of jobs", "s", _by_kind(good, _cpu_s, _kind_of)),
     ]
+    sized = {arm: [one for one in own if one.file_bytes and one.wall_s > 0] for arm, own in good.items()}
+    if any(sized.values()):
+        made.append(histogram_chart("Throughput of jobs", "MB of files/s", _by_kind(sized, _rate, _kind_of)))
+    made.append(_over_time(by_arm))
     for what, seconds in (("wall", _wall_s), ("CPU", _cpu_s)):
         found = _seconds_more(study, samples, seconds)
         if found:
-            made.append(_histogram(f"The same job: {what} time more than in the baseline", found))
+            made.append(histogram_chart(f"The same job: {what} time more than in the baseline", "s", found))
     return made
 
 
@@ -224,6 +228,10 @@ def _cpu_s(job: JobOutcome) -> float:
     return job.cpu_s
 
 
+def _rate(job: JobOutcome) -> float:
+    return (job.file_bytes or 0) / MB / job.wall_s
+
+
 def _seconds_more(
     study: Study, samples: Sequence[StudySample], seconds: Callable[[JobOutcome], float]
 ) -> dict[str, list[float]]:
@@ -237,42 +245,16 @@ def _seconds_more(
     return found if every and max(every) > min(every) else {}
 
 
-def _histogram(title: str, values: dict[str, list[float]]) -> StudyPicture:
-    """Return a histogram of times in seconds, with a line for each arm."""
-    every = [one for own in values.values() for one in own]
-    low, high = min(every), max(every)
-    width = (high - low) / _BINS or 1.0
-    series = []
-    for number, (arm, own) in enumerate(values.items()):
-        counts = [0.0] * _BINS
-        for one in own:
-            counts[min(int((one - low) / width), _BINS - 1)] += 1
-        series.append(Series(arm, list(counts), COLOURS[number % len(COLOURS)]))
-    return lines(title, "jobs", _labels(low, width), series, "seconds")
-
-
-def _over_time(by_arm: dict[str, list[StudySample]]) -> StudyPicture:
-    """Return the throughput over time, in MB of files or jobs per second. The work of a job is spread evenly over its
-    time.
-    """
+def _over_time(by_arm: dict[str, list[StudySample]]) -> Chart:
+    """Return the throughput over time in the last round. The work of a job is spread evenly over its time."""
     last = {arm: own[-1] for arm, own in by_arm.items()}
     has_bytes = all(job.file_bytes for one in last.values() for job in one.good_jobs)
-    longest_s = max(one.wall_s for one in last.values()) or 1.0
-    width = longest_s / _BINS
-    series = []
+    kinds = []
     for number, (arm, sample) in enumerate(last.items()):
         begin_s = min(one.begin_s for one in sample.good_jobs)
-        rates = [0.0] * _BINS
-        for job in sample.good_jobs:
-            work = (job.file_bytes or 0) / MB if has_bytes else 1.0
-            start, end = job.begin_s - begin_s, job.begin_s - begin_s + max(job.wall_s, 1e-6)
-            for index in range(_BINS):
-                shared_s = min(end, (index + 1) * width) - max(start, index * width)
-                rates[index] += work * max(0.0, shared_s) / (end - start) / width
-        series.append(Series(arm, list(rates), COLOURS[number % len(COLOURS)]))
+        spans = [(one.begin_s - begin_s, one.begin_s - begin_s + one.wall_s) for one in sample.good_jobs]
+        work = [(one.file_bytes or 0) / MB if has_bytes else 1.0 for one in sample.good_jobs]
+        kinds.append(Spans(arm, COLOURS[number % len(COLOURS)], spans, work))
+    longest_s = max(one.wall_s for one in last.values()) or 1.0
     unit = "MB of files/s" if has_bytes else "jobs/s"
-    return lines("Throughput over time, in the last round", unit, _labels(0.0, width), series, "seconds")
-
-
-def _labels(low: float, width: float) -> list[str]:
-    return ["" if index % _LABEL_EVERY else significant(low + index * width) for index in range(_BINS)]
+    return spans_chart("Throughput over time, in the last round", unit, kinds, longest_s, axis=_SINCE_FIRST)

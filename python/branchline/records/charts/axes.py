@@ -60,6 +60,13 @@ def number_axis(label: str, highest: float, lowest: float = 0.0, ticks_count: in
     return Axis(label, ticks[0], ticks[-1], [Tick(value, short_text(value)) for value in ticks])
 
 
+def range_axis(label: str, low: float, high: float, ticks_count: int = 5) -> Axis:
+    """Return an axis from exactly ``low`` to ``high``, with ticks at round values between them."""
+    step = nice_ticks(high - low, ticks_count)[1]
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return Axis(label, low, high, [Tick(index * step, short_text(index * step)) for index in range(first, last + 1)])
+
+
 def log_axis(label: str, lowest: float, highest: float) -> Axis:
     """Return a logarithmic axis over whole powers of ten that contain the positive values ``lowest`` and
     ``highest``.

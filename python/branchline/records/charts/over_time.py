@@ -60,7 +60,7 @@ def rates_chart(
         rates = numpy.maximum(numpy.diff(grown) / numpy.diff(edges) * one.scale, 0.0)
         mean = float(one.cumulative[-1]) * one.scale / float(edges[-1])
         curves.append(_curve(one.name, one.colour, edges, rates, mean))
-    return _over_time(title, unit, curves, float(edges[-1]), note, is_simulated=is_simulated)
+    return _over_time(title, unit, curves, float(edges[-1]), note, JOB_TIME, is_simulated=is_simulated)
 
 
 def spans_chart(
@@ -69,13 +69,14 @@ def spans_chart(
     kinds: Sequence[Spans],
     wall_s: float,
     *,
+    axis: str = JOB_TIME,
     note: str = "",
     is_simulated: bool = False,
 ) -> Chart:
     """Return a chart of the number of concurrent spans of each kind, or of the rate at which they did their work."""
     if wall_s <= 0 or not any(one.spans for one in kinds):
         empty = "No times of its processes were recorded."
-        return Chart(title, time_axis(JOB_TIME, 0, 1), number_axis(unit, 1), empty=empty)
+        return Chart(title, time_axis(axis, 0, 1), number_axis(unit, 1), empty=empty)
     edges = numpy.linspace(0.0, wall_s, TIME_BINS_MAX + 1)
     curves = []
     for kind in kinds:
@@ -89,18 +90,20 @@ def spans_chart(
         curves.append(
             _curve(kind.name, kind.colour, edges, inside / numpy.diff(edges), float(numpy.sum(inside)) / wall_s)
         )
-    return _over_time(title, unit, curves, wall_s, note, is_simulated=is_simulated)
+    return _over_time(title, unit, curves, wall_s, note, axis, is_simulated=is_simulated)
 
 
 def _curve(name: str, colour: str, edges: Floats, values: Floats, mean: float) -> Curve:
     return Curve(name, colour, edges.tolist(), values.tolist(), f"mean {significant(mean)}", is_filled=True)
 
 
-def _over_time(title: str, unit: str, curves: list[Curve], end_s: float, note: str, *, is_simulated: bool) -> Chart:
+def _over_time(
+    title: str, unit: str, curves: list[Curve], end_s: float, note: str, axis: str, *, is_simulated: bool
+) -> Chart:
     highest = max(value or 0.0 for one in curves for value in one.y)
     return Chart(
         title,
-        time_axis(JOB_TIME, 0.0, end_s),
+        time_axis(axis, 0.0, end_s),
         number_axis(unit, highest),
         curves,
         note=note,

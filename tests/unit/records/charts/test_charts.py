@@ -9,7 +9,7 @@ import pytest
 
 from branchline.records.charts.axes import log_axis, nice_ticks, number_axis, time_axis, value_axis
 from branchline.records.charts.chart import CellTable, Chart, ColouredCell, Curve, Points
-from branchline.records.charts.distributions import sorted_chart
+from branchline.records.charts.distributions import histogram_chart, sorted_chart
 from branchline.records.charts.efficiency import EfficiencySum, efficiency_chart, train_gain
 from branchline.records.charts.job_charts import profile_chart, throughput_charts
 from branchline.records.charts.offsets import offset_charts
@@ -226,3 +226,24 @@ def test_no_gain_is_said_without_trains_or_without_user_jobs() -> None:
         assert "is not estimated" in efficiency_chart(sums).note
     assert "would be" in efficiency_chart([user, train]).note
     assert "No job with CPU time" in efficiency_chart([]).figure()
+
+
+def test_histograms_count_every_value_and_are_logarithmic_over_many_decades() -> None:
+    draw = np.random.default_rng(3)
+    chart = histogram_chart("Times", "s", {"a": draw.normal(50, 5, 1000).tolist(), "b": [40.0, 60.0, 60.0]})
+    assert [sum(one.y) for one in chart.curves] == [1000, 3]
+    assert chart.curves[1].note == "median 60.0"
+    assert not chart.x.is_log
+    assert all(chart.x.low <= one.value <= chart.x.high for one in chart.x.ticks)
+    wide = histogram_chart("Times", "s", {"a": [0.2, 3.0, 900.0]})
+    assert wide.x.is_log
+    assert [one.text for one in wide.x.ticks] == ["0.1", "1", "10", "100", "1000"]
+    assert sum(wide.curves[0].y) == 3
+    assert not histogram_chart("Differences", "s", {"a": [-5.0, 900.0]}).x.is_log
+    for same in (0.0, 7.0, -7.0):
+        equal = histogram_chart("Times", "s", {"a": [same] * 4})
+        assert sum(equal.curves[0].y) == 4
+        assert equal.x.low < same < equal.x.high
+    many = histogram_chart("Times", "s", {str(number): [float(number)] for number in range(20)})
+    assert (len(many.curves), many.note) == (9, "9 of 20 groups are drawn.")
+    assert "No jobs to show." in histogram_chart("Times", "s", {"a": []}).figure()
