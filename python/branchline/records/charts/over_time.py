@@ -45,10 +45,12 @@ def rates_chart(
     series: Sequence[GrowingSeries],
     wall_s: float,
     *,
+    least: float = 0.0,
     note: str = "",
-    is_simulated: bool = False,
 ) -> Chart:
-    """Return a chart of the rates of growing quantities, which are 0 at the time 0."""
+    """Return a chart of the rates of growing quantities, which are 0 at the time 0. The axis ends at ``least`` or
+    above, so that small values look small.
+    """
     times = numpy.asarray(times_s, dtype=numpy.float64)
     if len(times) < 2 or times[-1] <= 0:
         empty = "There are too few measurements for a curve over time."
@@ -60,7 +62,7 @@ def rates_chart(
         rates = numpy.maximum(numpy.diff(grown) / numpy.diff(edges) * one.scale, 0.0)
         mean = float(one.cumulative[-1]) * one.scale / float(edges[-1])
         curves.append(_curve(one.name, one.colour, edges, rates, mean))
-    return _over_time(title, unit, curves, float(edges[-1]), note, JOB_TIME, is_simulated=is_simulated)
+    return _over_time(title, unit, curves, float(edges[-1]), note, JOB_TIME, least)
 
 
 def spans_chart(
@@ -98,9 +100,17 @@ def _curve(name: str, colour: str, edges: Floats, values: Floats, mean: float) -
 
 
 def _over_time(
-    title: str, unit: str, curves: list[Curve], end_s: float, note: str, axis: str, *, is_simulated: bool
+    title: str,
+    unit: str,
+    curves: list[Curve],
+    end_s: float,
+    note: str,
+    axis: str,
+    least: float = 0.0,
+    *,
+    is_simulated: bool = False,
 ) -> Chart:
-    highest = max(value or 0.0 for one in curves for value in one.y)
+    highest = max(least, *(value or 0.0 for one in curves for value in one.y))
     return Chart(
         title,
         time_axis(axis, 0.0, end_s),

@@ -405,12 +405,17 @@ class RecoveredFile:
 
 @dataclass
 class TimePoint:
-    """Cumulative counts at a time after the job's start."""
+    """Cumulative counts at a time after the job's start. Those of the machine are for all programs on it, as in the
+    job's record; None if they are unknown or if the workers are on other machines.
+    """
 
     t_s: float
     events: int = 0
     bytes_read: int = 0
     plain_bytes: int = 0
+    machine_cpu_s: float | None = None
+    machine_iowait_s: float | None = None
+    machine_received_bytes: int | None = None
 
 
 @dataclass
@@ -537,6 +542,8 @@ class JobRecord:
     wall_s: float = 0.0
     cpu_s: float = 0.0
     machine_cpu_s: float | None = None
+    machine_iowait_s: float | None = None
+    machine_received_bytes: int | None = None
     memory_peak_bytes: int = 0
     phases: dict[str, float] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)

@@ -64,6 +64,8 @@ SENSORS: tuple[Sensor, ...] = (
     Sensor("core_wait_s", "s", (WAGON,), "time in process() spent ready to run while other threads occupied the cores"),
     Sensor("python_lines_per_event", "lines", (WAGON,), "lines of the user's Python code executed for each event"),
     Sensor("machine_cpu_s", "s", (JOB,), "CPU time of all programs on this machine during the job, including the job"),
+    Sensor("machine_iowait_s", "s", (JOB,), "time of idle cores of this machine while a program waited for a disk"),
+    Sensor("machine_received_bytes", "B", (JOB,), "bytes that this machine received over the network, of all programs"),
     Sensor("memory_peak_bytes", "B", (JOB,), "peak resident memory, summed over the processes"),
     Sensor("events", "events", (JOB, FILE, WAGON), "events passed to wagons"),
     Sensor("seconds", "s", (WAGON,), "wall time in process(), without waiting for columns"),

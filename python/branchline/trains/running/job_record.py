@@ -34,12 +34,12 @@ from branchline.records.sensors.record import (
 )
 from branchline.records.sensors.storage_counts import added_troubles, joined_links, take_troubles
 from branchline.records.sensors.this_process import (
+    MachineCounters,
     branchline_version,
     code_sha256,
     cpu_count,
     cpu_s,
     host,
-    machine_cpu_s,
     memory_peak_bytes,
     versions,
 )
@@ -99,12 +99,12 @@ class JobStart:
     started: datetime
     clock: PhaseClock
     cpu_s: float
-    machine_cpu_s: float | None
+    machine: MachineCounters
 
     @classmethod
     def now(cls) -> JobStart:
         """Read all clocks now."""
-        return cls(datetime.now(UTC), PhaseClock("other"), cpu_s(), machine_cpu_s())
+        return cls(datetime.now(UTC), PhaseClock("other"), cpu_s(), MachineCounters.now())
 
 
 @dataclass
@@ -215,10 +215,11 @@ class RecordMaker:
         record.cpu_s = cpu_s() - self.start.cpu_s
         if not self.plan.is_in_this_process:
             record.cpu_s += sum(one.cpu_s for one in self.times.values())
-        now_s = machine_cpu_s()
-        is_here = self.plan.settings.on is None
-        if is_here and now_s is not None and self.start.machine_cpu_s is not None:
-            record.machine_cpu_s = now_s - self.start.machine_cpu_s
+        if self.plan.settings.on is None:
+            machine = MachineCounters.now().since(self.start.machine)
+            record.machine_cpu_s = machine.cpu_s
+            record.machine_iowait_s = machine.iowait_s
+            record.machine_received_bytes = machine.received_bytes
 
     def _activity(self, merge_s: float, wall_s: float) -> list[ActivitySpan]:
         """Return when each worker was active, from its first to its last message, and when the final merge ran."""

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from branchline.base.limits import PROGRESS_INTERVAL_S, TIMELINE_MAX_POINTS
 from branchline.records.sensors.record import TimePoint
 from branchline.records.sensors.status import ElementReads, TrainStatus
+from branchline.records.sensors.this_process import MachineCounters
 from branchline.trains.subjobs.folding import FoldedResult, MergeCosts
 from branchline.trains.subjobs.share_result import Progress, ShareResult
 
@@ -27,11 +28,16 @@ class ProgressLog:
         subjobs: int = 0,
         on_progress: OnProgress | None = None,
         merge_costs: MergeCosts | None = None,
+        machine: MachineCounters | None = None,
     ) -> None:
+        """Create a log. ``machine`` are the counters of this machine at the start of the job, if its workers run
+        here.
+        """
         self._begin_s = begin_s
         self._size_bytes = size_bytes
         self._on_progress = on_progress
         self._merge_costs = merge_costs or MergeCosts()
+        self._machine = machine
         self._workers: dict[int, Progress] = {}
         self._sum = Progress(0, 0, 0, 0)
         self._points: list[TimePoint] = []
@@ -161,7 +167,13 @@ class ProgressLog:
 
     def _add_point(self) -> None:
         now = self.now()
-        self._points.append(TimePoint(now.seconds, now.events, now.bytes_read, now.plain_bytes))
+        point = TimePoint(now.seconds, now.events, now.bytes_read, now.plain_bytes)
+        if self._machine is not None:
+            machine = MachineCounters.now().since(self._machine)
+            point.machine_cpu_s = machine.cpu_s
+            point.machine_iowait_s = machine.iowait_s
+            point.machine_received_bytes = machine.received_bytes
+        self._points.append(point)
         if len(self._points) > TIMELINE_MAX_POINTS:
             self._points = self._points[::2]
             self._interval_s *= 2

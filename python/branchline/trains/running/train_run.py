@@ -145,7 +145,12 @@ class _Run:
         self._merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)
         self.place = self._place()
         self._log = ProgressLog(
-            start.clock.begin_s, plan.dataset.size_bytes, len(plan.shares), progress, self._merger.costs
+            start.clock.begin_s,
+            plan.dataset.size_bytes,
+            len(plan.shares),
+            progress,
+            self._merger.costs,
+            start.machine if plan.settings.on is None else None,
         )
         self._reuse: Reuse | None = None
         self._reuse_notes: list[str] = []

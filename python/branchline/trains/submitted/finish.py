@@ -20,7 +20,7 @@ from branchline.jobs.package_versions import OtherVersionsError, require_version
 from branchline.jobs.subjob import AfterLoss, Place
 from branchline.reading.access import longest_wait_s
 from branchline.records.sensors.record import ActivitySpan, RestartedTask, RetryRecord
-from branchline.records.sensors.this_process import cpu_s, host
+from branchline.records.sensors.this_process import MachineCounters, cpu_s, host
 from branchline.trains.out_folder.claim import claimed
 from branchline.trains.out_folder.write_results import write
 from branchline.trains.plan import LoadedWagons, TrainPlan
@@ -211,7 +211,7 @@ def _record_maker(
     count = max(1, len(times))
     return RecordMaker(
         plan=replace(plan, settings=replace(plan.settings, workers=count)),
-        start=JobStart(datetime.fromisoformat(submission.started), clock, cpu_s(), None),
+        start=JobStart(datetime.fromisoformat(submission.started), clock, cpu_s(), MachineCounters()),
         times=times,
         workers_count=count,
         timeline=[],

@@ -11,7 +11,7 @@ from branchline.records.charts.axes import log_axis, nice_ticks, number_axis, ti
 from branchline.records.charts.chart import CellTable, Chart, ColouredCell, Curve, Points
 from branchline.records.charts.distributions import histogram_chart, sorted_chart
 from branchline.records.charts.efficiency import EfficiencySum, efficiency_chart, train_gain
-from branchline.records.charts.job_charts import profile_chart, throughput_charts
+from branchline.records.charts.job_charts import machine_charts, profile_chart, throughput_charts
 from branchline.records.charts.offsets import offset_charts
 from branchline.records.charts.site_charts import ELEMENTS_MAX, SITES_MAX, SiteElementReads, site_chart
 from branchline.records.sensors.record import ActivitySpan, TimePoint
@@ -247,3 +247,20 @@ def test_histograms_count_every_value_and_are_logarithmic_over_many_decades() ->
     many = histogram_chart("Times", "s", {str(number): [float(number)] for number in range(20)})
     assert (len(many.curves), many.note) == (9, "9 of 20 groups are drawn.")
     assert "No jobs to show." in histogram_chart("Times", "s", {"a": []}).figure()
+
+
+def test_the_machine_is_charted_by_core_seconds_and_bytes_received() -> None:
+    points = [
+        TimePoint(10.0, machine_cpu_s=20.0, machine_iowait_s=4.0, machine_received_bytes=50_000_000),
+        TimePoint(20.0, machine_cpu_s=50.0, machine_iowait_s=4.0, machine_received_bytes=350_000_000),
+    ]
+    busy, iowait, network = machine_charts(points, 20.0, f"node{HOSTILE}", 4)
+    assert [one.y.label for one in (busy, iowait, network)] == ["cores", "% of the cores", "MB/s"]
+    assert np.interp([5, 15], busy.curves[0].x[1:], busy.curves[0].y).tolist() == [2.0, 3.0]
+    # 0.4 of 4 cores were idle for a disk.
+    assert np.interp([5, 15], iowait.curves[0].x[1:], iowait.curves[0].y).tolist() == pytest.approx([10.0, 0.0])
+    assert np.interp([5, 15], network.curves[0].x[1:], network.curves[0].y).tolist() == [5.0, 30.0]
+    assert network.curves[0].note == "mean 17.5"
+    assert "<script" not in busy.figure()
+    [unknown] = machine_charts([TimePoint(1.0), TimePoint(2.0)], 2.0, "node", 4)
+    assert "its workers ran on other machines" in unknown.figure()

@@ -9,11 +9,11 @@ import sys
 from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.sensor_list import SCOPES, SENSORS, rows_of
 from branchline.records.sensors.this_process import (
+    MachineCounters,
     core_wait_s,
     cpu_count,
     cpu_s,
     host,
-    machine_cpu_s,
     memory_peak_bytes,
 )
 
@@ -57,14 +57,22 @@ def test_each_sensor_says_what_it_is() -> None:
 
 
 def test_the_machine_is_at_least_as_busy_as_this_process() -> None:
-    before_s, own_before_s = machine_cpu_s(), cpu_s()
+    before, own_before_s = MachineCounters.now(), cpu_s()
     while cpu_s() < own_before_s + 0.3:
         sum(range(10_000))
-    after_s = machine_cpu_s()
-    assert before_s is not None
-    assert after_s is not None
+    found = MachineCounters.now().since(before)
     # Ticks of a hundredth of a second, and of each core.
-    assert after_s - before_s > 0.2
+    assert found.cpu_s is not None
+    assert found.cpu_s > 0.2
+    assert found.iowait_s is not None
+    assert found.iowait_s >= 0
+    assert isinstance(found.received_bytes, int)
+
+
+def test_counters_that_are_unknown_or_disappear_do_not_grow() -> None:
+    before = MachineCounters(10.0, None, 500)
+    assert MachineCounters(12.5, 3.0, 200).since(before) == MachineCounters(2.5, None, 0)
+    assert MachineCounters().since(before) == MachineCounters()
 
 
 def test_a_thread_that_shares_a_core_waits_for_it() -> None:

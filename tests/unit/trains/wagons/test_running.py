@@ -125,7 +125,10 @@ def test_phases_add_up_to_the_wall_time(run: Run, small_subjobs: None, workers: 
         assert known_s == pytest.approx(worker["wall_s"], rel=0.05, abs=0.1)
     wagons_s = sum(wagon["seconds"] for wagon in job["wagons"])
     assert wagons_s == pytest.approx(job["phases"]["wagons"] * workers, rel=0.05, abs=0.1)
-    assert job["timeline"][-1]["events"] == EVENTS
+    last = job["timeline"][-1]
+    assert last["events"] == EVENTS
+    for name in ("machine_cpu_s", "machine_iowait_s", "machine_received_bytes"):
+        assert job[name] >= last[name] >= 0
 
 
 def test_a_wagon_that_raises_stops_alone_with_those_that_require_it(run: Run, small_subjobs: None) -> None:
