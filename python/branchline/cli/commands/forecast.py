@@ -65,6 +65,9 @@ def forecast(
         Path | None,
         Option("--output", "-o", metavar="FILE", help="Save the forecast, for `branchline forecast check`."),
     ] = None,
+    html: Annotated[
+        Path | None, Option("--html", metavar="FILE", help="Write a page with the figures of simulated jobs.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Forecast the same work under other conditions: time, CPU efficiency, bytes, requests.
@@ -93,6 +96,12 @@ def forecast(
     names = comma_separated(branches)
     with requests_recorded(reading.trace_to):
         found = answer(location, wanted, names, reading.access, shared)
+    if html is not None:
+        if not isinstance(found, JobsAtOnce):
+            raise OptionError("figures are drawn of simulated jobs only", hint="add --what-if jobs=N")
+        from branchline.lab.studies.simulated_page import write_simulated
+
+        write_simulated(found, html)
     if kept_or_printed(found, output, as_json=as_json):
         return
     if isinstance(found, JobsAtOnce):

@@ -113,7 +113,7 @@ def kept_or_printed(found: WhatIf | JobsAtOnce, output: Path | None, *, as_json:
             raise OptionError("only the forecast of a single job can be saved", hint="use --json for concurrent jobs")
         keep(found, output)
     if as_json:
-        print_json(finite(to_plain(found)))
+        print_json(finite(dict(found.to_plain()) if isinstance(found, JobsAtOnce) else to_plain(found)))
     return as_json
 
 

@@ -7,7 +7,7 @@ The simulator is in the compiled module. Platforms and plans for it refer to res
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -92,6 +92,23 @@ class JobsPoint:
 
 
 @dataclass(frozen=True)
+class SimulatedJob:
+    """One simulated job. ``nodes`` and ``storage`` are the names of its type of nodes and of its storage element. Times
+    are in seconds since the first submission; ``begin_s`` is when the job got a slot. ``threads`` is the number of
+    cores that it occupied.
+    """
+
+    begin_s: float
+    end_s: float
+    cpu_s: float
+    threads: float
+    read_bytes: float
+    cached_bytes: float
+    nodes: str
+    storage: str
+
+
+@dataclass(frozen=True)
 class Saturation:
     """The smallest number of jobs, within 1 %, at which each job runs at less than 90 % of its speed when alone, and
     the resource that limits the jobs.
@@ -104,17 +121,20 @@ class Saturation:
 @dataclass(frozen=True)
 class JobsAtOnce:
     """The result of a simulation, with a point for each number of jobs. ``saturation`` is None if the jobs do not
-    saturate the platform.
+    saturate the platform. ``jobs`` are the jobs of the last point.
     """
 
     points: tuple[JobsPoint, ...]
     saturation: Saturation | None
     seed: int
+    jobs: tuple[SimulatedJob, ...] = field(default=(), repr=False)
     jobs_at_once_version: int = JOBS_AT_ONCE_VERSION
 
     def to_plain(self) -> Mapping[str, object]:
-        """Return the result as dicts, lists, numbers and strings."""
-        return dict(to_plain(self))
+        """Return the result without its jobs as dicts, lists, numbers and strings."""
+        plain = dict(to_plain(replace(self, jobs=())))
+        del plain["jobs"]
+        return plain
 
 
 def jobs_at_once(request: JobsRequest, counts: Sequence[int]) -> JobsAtOnce:
@@ -122,9 +142,10 @@ def jobs_at_once(request: JobsRequest, counts: Sequence[int]) -> JobsAtOnce:
     wrong = [one for one in counts if not 1 <= one <= SIMULATED_JOBS_MAX]
     if wrong or not counts:
         raise OptionError(f"cannot simulate {wrong[0] if wrong else 'no'} jobs", hint="give 1 to 100000")
-    found = {count: simulate_jobs(request, count) for count in sorted(set(counts))}
+    counted = {count: simulate_counted(request, count) for count in sorted(set(counts))}
+    found = {count: one.point for count, one in counted.items()}
     saturation = _saturation(request, found)
-    return JobsAtOnce(tuple(found[count] for count in sorted(set(counts))), saturation, request.seed)
+    return JobsAtOnce(tuple(found.values()), saturation, request.seed, counted[max(counts)].jobs)
 
 
 def counts_between(first: int, last: int) -> list[int]:
@@ -166,12 +187,13 @@ def simulate_jobs(request: JobsRequest, count: int) -> JobsPoint:
 
 @dataclass(frozen=True)
 class CountedPoint:
-    """The result of the simulation of one number of jobs, with counts of the simulator's work, which do not depend on
-    the machine.
+    """The result of the simulation of one number of jobs, with its jobs, and counts of the simulator's work, which do
+    not depend on the machine.
     """
 
     point: JobsPoint
     totals: _core.SimulationTotals
+    jobs: tuple[SimulatedJob, ...]
 
 
 def simulate_counted(request: JobsRequest, count: int) -> CountedPoint:
@@ -195,7 +217,26 @@ def simulate_counted(request: JobsRequest, count: int) -> CountedPoint:
             data=number if datasets is None else number % max(datasets, 1),
         )
         simulation.submit(job)
-    return CountedPoint(_point(request, simulation, simulation.all_done()), simulation.totals())
+    done = simulation.all_done()
+    return CountedPoint(_point(request, simulation, done), simulation.totals(), tuple(_jobs(request, done)))
+
+
+def _jobs(request: JobsRequest, done: Sequence[_core.JobDone]) -> Iterator[SimulatedJob]:
+    """Yield the jobs. Nodes are numbered over all types of nodes."""
+    first_s = min(one.start_s for one in done)
+    names = [one.name for one in request.platform.nodes for _ in range(one.count)]
+    for one in done:
+        plan = request.plans[one.job % len(request.plans)]
+        yield SimulatedJob(
+            one.begin_s - first_s,
+            one.end_s - first_s,
+            one.cpu_s,
+            plan.reading.threads,
+            one.read_bytes,
+            one.cached_bytes,
+            names[one.node],
+            plan.blocks[0].storage,
+        )
 
 
 def _point(request: JobsRequest, simulation: _core.Simulation, done: Sequence[_core.JobDone]) -> JobsPoint:

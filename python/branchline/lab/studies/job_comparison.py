@@ -20,7 +20,7 @@ from branchline.records.charts.over_time import Spans, spans_chart
 
 #: Minimum number of jobs in a sample for their times to be shown as a distribution.
 JOBS_MIN = 4
-_SINCE_FIRST = "time since the start of the first job"
+SINCE_FIRST = "time since the start of the first job"
 _T = TypeVar("_T")
 
 
@@ -182,26 +182,40 @@ def _signed(seconds: float) -> str:
 
 
 def job_charts(study: Study, samples: Sequence[StudySample]) -> list[Chart]:
-    """Return charts of the jobs' wall and CPU times and throughput, of the total throughput over time in the last
-    round, and of the differences from the baseline.
-    """
+    """Return the charts of the jobs of all rounds, and of the differences from the baseline."""
     by_arm = _by_arm(samples)
     if not by_arm:
         return []
     good = {arm: [job for one in own for job in one.good_jobs] for arm, own in by_arm.items()}
-    made = [
-        histogram_chart("Wall time of jobs", "s", _by_kind(good, _wall_s, _kind_of)),
-        histogram_chart("CPU time of jobs", "s", _by_kind(good, _cpu_s, _kind_of)),
-    ]
-    sized = {arm: [one for one in own if one.file_bytes and one.wall_s > 0] for arm, own in good.items()}
-    if any(sized.values()):
-        made.append(histogram_chart("Throughput of jobs", "MB of files/s", _by_kind(sized, _rate, _kind_of)))
-    made.append(_over_time(by_arm))
+    made = outcome_charts(good, {arm: own[-1].good_jobs for arm, own in by_arm.items()})
     for what, seconds in (("wall", _wall_s), ("CPU", _cpu_s)):
         found = _seconds_more(study, samples, seconds)
         if found:
             made.append(histogram_chart(f"The same job: {what} time more than in the baseline", "s", found))
     return made
+
+
+def outcome_charts(
+    jobs: Mapping[str, Sequence[JobOutcome]],
+    last: Mapping[str, Sequence[JobOutcome]],
+    *,
+    is_simulated: bool = False,
+) -> list[Chart]:
+    """Return histograms of the wall time, the CPU time and the throughput of jobs by arm, and the total throughput over
+    time of the concurrent jobs ``last``.
+    """
+
+    def histogram(title: str, unit: str, values: dict[str, list[float]]) -> Chart:
+        return histogram_chart(title, unit, values, is_simulated=is_simulated)
+
+    made = [
+        histogram("Wall time of jobs", "s", _by_kind(jobs, _wall_s, _kind_of)),
+        histogram("CPU time of jobs", "s", _by_kind(jobs, _cpu_s, _kind_of)),
+    ]
+    sized = {arm: [one for one in own if one.file_bytes and one.wall_s > 0] for arm, own in jobs.items()}
+    if any(sized.values()):
+        made.append(histogram("Throughput of jobs", "MB of files/s", _by_kind(sized, _rate, _kind_of)))
+    return [*made, _over_time(last, is_simulated=is_simulated)]
 
 
 def _by_kind(
@@ -212,7 +226,8 @@ def _by_kind(
     found: dict[str, list[float]] = {}
     for arm, own in every.items():
         for one in own:
-            found.setdefault(f"{arm}, {kind(one)}" if is_parted else arm, []).append(seconds(one))
+            name = ", ".join(filter(None, [arm, kind(one)])) if is_parted else arm
+            found.setdefault(name, []).append(seconds(one))
     return found
 
 
@@ -245,16 +260,16 @@ def _seconds_more(
     return found if every and max(every) > min(every) else {}
 
 
-def _over_time(by_arm: dict[str, list[StudySample]]) -> Chart:
-    """Return the throughput over time in the last round. The work of a job is spread evenly over its time."""
-    last = {arm: own[-1] for arm, own in by_arm.items()}
-    has_bytes = all(job.file_bytes for one in last.values() for job in one.good_jobs)
-    kinds = []
-    for number, (arm, sample) in enumerate(last.items()):
-        begin_s = min(one.begin_s for one in sample.good_jobs)
-        spans = [(one.begin_s - begin_s, one.begin_s - begin_s + one.wall_s) for one in sample.good_jobs]
-        work = [(one.file_bytes or 0) / MB if has_bytes else 1.0 for one in sample.good_jobs]
+def _over_time(last: Mapping[str, Sequence[JobOutcome]], *, is_simulated: bool) -> Chart:
+    """Return the throughput over time. The work of a job is spread evenly over its time."""
+    has_bytes = all(job.file_bytes for own in last.values() for job in own)
+    kinds, longest_s = [], 0.0
+    for number, (arm, own) in enumerate(last.items()):
+        begin_s = min(one.begin_s for one in own)
+        spans = [(one.begin_s - begin_s, one.begin_s - begin_s + one.wall_s) for one in own]
+        work = [(one.file_bytes or 0) / MB if has_bytes else 1.0 for one in own]
         kinds.append(Spans(arm, COLOURS[number % len(COLOURS)], spans, work))
-    longest_s = max(one.wall_s for one in last.values()) or 1.0
+        longest_s = max([longest_s, *(end for _, end in spans)])
+    title = "Throughput over time" if is_simulated else "Throughput over time, in the last round"
     unit = "MB of files/s" if has_bytes else "jobs/s"
-    return spans_chart("Throughput over time, in the last round", unit, kinds, longest_s, axis=_SINCE_FIRST)
+    return spans_chart(title, unit, kinds, longest_s, axis=SINCE_FIRST, is_simulated=is_simulated)

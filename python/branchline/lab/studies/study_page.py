@@ -55,7 +55,7 @@ def write_report(folder: Path) -> Path:
     write_samples(folder / TABLE, samples)
     per_job = differences(kept.study, samples)
     rows = [_arm_row(one) for one in found.arms]
-    page = _environment().get_template(PAGE)
+    page = environment().get_template(PAGE)
     html = page.render(
         study=kept.study,
         found=found,
@@ -220,7 +220,7 @@ def _series(
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
     loader = jinja2.ChoiceLoader(
         [jinja2.PackageLoader("branchline.lab.studies"), jinja2.PackageLoader("branchline.records.report")]
     )

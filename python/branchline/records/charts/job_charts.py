@@ -34,7 +34,9 @@ def throughput_charts(points: Sequence[TimePoint], wall_s: float) -> list[Chart]
     ]
 
 
-def profile_chart(activity: Sequence[ActivitySpan], wall_s: float, note: str = "") -> Chart:
+def profile_chart(
+    activity: Sequence[ActivitySpan], wall_s: float, note: str = "", *, is_simulated: bool = False
+) -> Chart:
     """Return a chart of the number of busy processes over time, split into processing and merge stages.
 
     It follows figure 6 of L Betev et al., "Performance optimisations for distributed analysis in ALICE" (2014).
@@ -48,7 +50,7 @@ def profile_chart(activity: Sequence[ActivitySpan], wall_s: float, note: str = "
     for stage, spans in sorted(by_stage.items()):
         kinds.append(Spans(f"merging, stage {stage}", STAGES[(stage - 1) % len(STAGES)], spans))
     kinds += [Spans("last merge", _LAST, last)] if last else []
-    return spans_chart("At work", "processes", kinds, wall_s, note=note)
+    return spans_chart("At work", "processes", kinds, wall_s, note=note, is_simulated=is_simulated)
 
 
 def machine_charts(points: Sequence[TimePoint], wall_s: float, host: str, cores: int) -> list[Chart]:

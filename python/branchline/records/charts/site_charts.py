@@ -28,11 +28,16 @@ class SiteElementReads(NamedTuple):
 
 
 def site_chart(
-    reads: Iterable[SiteElementReads], efficiencies: Mapping[str, float], *, is_simulated: bool = False
+    reads: Iterable[SiteElementReads],
+    efficiencies: Mapping[str, float],
+    *,
+    what: str = "file",
+    is_simulated: bool = False,
 ) -> CellTable:
     """Return the table of read speeds, with the sites and elements from which most was read first.
 
-    ``efficiencies`` are the efficiencies of the workers at some of the sites.
+    ``efficiencies`` are the efficiencies of the workers at some of the sites. ``what`` names the things that ``files``
+    counts.
     """
     cells: dict[tuple[str, str], SiteElementReads] = {}
     sites: dict[str, int] = {}
@@ -57,7 +62,7 @@ def site_chart(
             one.site,
             one.element,
             one.bytes_read / one.wall_s,
-            [rate(one.bytes_read, one.wall_s), counted(one.files, "file")],
+            [rate(one.bytes_read, one.wall_s), counted(one.files, what)],
         )
         for one in cells.values()
         if one.site in shown_rows and one.element in shown_columns and one.wall_s > 0

@@ -14,10 +14,11 @@ from branchline.errors import OptionError
 from branchline.lab.simulation.job_plan import ONE_BY_ONE, Block, BlockPlan, ReadingAhead
 from branchline.lab.simulation.platform import Cache, Disk, Link, Nodes, Platform, Storage
 from branchline.lab.simulation.simulated_jobs import (
-    JobsPoint,
+    CountedPoint,
     JobsRequest,
     counts_between,
     jobs_at_once,
+    simulate_counted,
     simulate_jobs,
 )
 
@@ -52,17 +53,18 @@ def test_many_jobs_get_the_rate_of_the_disk_and_it_is_named() -> None:
 
 def test_where_a_thousand_jobs_saturate_is_found_with_few_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("branchline.lab.simulation.simulated_jobs")
-    simulated: list[int] = []
+    every: list[int] = []
 
-    def counted(request: JobsRequest, count: int) -> JobsPoint:
-        simulated.append(count)
-        return simulate_jobs(request, count)
+    def counted(request: JobsRequest, count: int) -> CountedPoint:
+        every.append(count)
+        return simulate_counted(request, count)
 
-    monkeypatch.setattr(module, "simulate_jobs", counted)
+    monkeypatch.setattr(module, "simulate_counted", counted)
     wide = replace(PLATFORM, disks=(Disk("d", 2e10),), nodes=(Nodes("n", 1000, 16, 1e9),), links=())
     wide = replace(wide, storages=(Storage("near", disk="d"),))
     request = replace(REQUEST, platform=wide)
     found = jobs_at_once(request, [1000]).saturation
+    simulated = list(every)
     assert found is not None
     alone_s = simulate_jobs(request, 1).job_times.median_s
     times = [simulate_jobs(request, count).job_times.median_s for count in (found.jobs, int(0.99 * found.jobs) - 1)]
