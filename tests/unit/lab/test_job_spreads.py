@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from branchline.lab.sampling.job import JobOutcome
+from branchline.lab.sampling.machine import Surroundings
 from branchline.lab.sampling.samples import StudySample
-from branchline.lab.studies.job_comparison import differences, job_charts, spreads
+from branchline.lab.studies.job_comparison import differences, job_charts, network_charts, spreads
 from branchline.lab.study import Factor, JobSettings, Level, Study
 
 OLD, NEW = "Opteron 275", "Xeon L5420"
@@ -71,3 +75,18 @@ def test_one_kind_of_processor_is_not_named() -> None:
     assert [(one.arm, one.processor) for one in spreads(samples)] == [("storage A", ""), ("storage B", "")]
     first = job_charts(STUDY, samples)[0]
     assert [curve.name for curve in first.curves] == ["storage A", "storage B"]
+
+
+def test_network_load_is_what_machines_received_during_the_samples_of_an_arm() -> None:
+    taken = [
+        replace(sample(arm, {OLD: 20.0}, kinds=(OLD,)), at=at)
+        for arm, at in (("A", "2026-03-01T10:00:00+00:00"), ("B", "2026-03-01T10:00:30+00:00"))
+    ]
+    assert network_charts(taken) == []
+    loaded = replace(taken[1], surroundings=Surroundings(network_bytes=500_000_000, loopback_bytes=100_000_000))
+    [chart] = network_charts([taken[0], loaded])
+    assert [one.name for one in chart.curves] == ["storage A", "storage B"]
+    near, far = (np.interp([15, 45], one.x[1:], one.y).tolist() for one in chart.curves)
+    assert (near, far) == ([0.0, 0.0], [0.0, pytest.approx(20.0)])
+    for unknown in ("", "yesterday", "2026-03-01T10:00:30"):
+        assert network_charts([replace(loaded, at=unknown)]) == []

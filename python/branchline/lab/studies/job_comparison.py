@@ -7,6 +7,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeVar
 
 from branchline.base.palette import COLOURS
@@ -15,7 +16,7 @@ from branchline.lab.sampling.job import JobOutcome
 from branchline.lab.sampling.samples import StudySample
 from branchline.lab.study import Study
 from branchline.records.charts.chart import Chart
-from branchline.records.charts.distributions import histogram_chart
+from branchline.records.charts.distributions import GROUPS_MAX, histogram_chart
 from branchline.records.charts.over_time import Spans, spans_chart
 
 #: Minimum number of jobs in a sample for their times to be shown as a distribution.
@@ -193,6 +194,41 @@ def job_charts(study: Study, samples: Sequence[StudySample]) -> list[Chart]:
         if found:
             made.append(histogram_chart(f"The same job: {what} time more than in the baseline", "s", found))
     return made
+
+
+def network_charts(samples: Sequence[StudySample]) -> list[Chart]:
+    """Return a chart of the network load during the samples of each arm; none if nothing was received."""
+    taken = [
+        (at, one.surroundings.network_bytes + one.surroundings.loopback_bytes, one)
+        for one in samples
+        if one.kind == "arm" and one.wall_s > 0 and (at := _moment(one.at)) is not None
+    ]
+    if not any(received for _, received, _ in taken):
+        return []
+    start = min(at for at, _, _ in taken)
+    spans: dict[str, tuple[list[tuple[float, float]], list[float]]] = {}
+    for at, received, one in taken:
+        begin_s = (at - start).total_seconds()
+        own, moved = spans.setdefault(one.arm, ([], []))
+        own.append((begin_s, begin_s + one.wall_s))
+        moved.append(received / MB)
+    kinds = [
+        Spans(arm, COLOURS[number % len(COLOURS)], *both)
+        for number, (arm, both) in enumerate(list(spans.items())[:GROUPS_MAX])
+    ]
+    left_out = f" {GROUPS_MAX} of {len(spans)} arms are drawn." if len(spans) > GROUPS_MAX else ""
+    note = f"Received by all programs on the machines of the jobs, including the loopback interface.{left_out}"
+    end_s = max(end for one in kinds for _, end in one.spans)
+    return [spans_chart("Network load", "MB/s", kinds, end_s, axis="time since the first sample", note=note)]
+
+
+def _moment(at: str) -> datetime | None:
+    """Return the start of a sample; None for a text that is no time with a time zone."""
+    try:
+        found = datetime.fromisoformat(at)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
 
 
 def outcome_charts(

@@ -19,7 +19,7 @@ from branchline.base.texts import printable
 from branchline.base.whole_files import whole_file, write_whole
 from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample, load_kept
 from branchline.lab.statistics import Ratio
-from branchline.lab.studies.job_comparison import differences, job_charts, spreads
+from branchline.lab.studies.job_comparison import differences, job_charts, network_charts, spreads
 from branchline.lab.studies.storage_limits import limit_words
 from branchline.lab.studies.study_pictures import (
     IntervalRow,
@@ -73,6 +73,7 @@ def write_report(folder: Path) -> Path:
         per_job=per_job,
         spreads=spreads(samples),
         job_charts=job_charts(kept.study, samples),
+        network_charts=network_charts(samples),
         command=f"{kept.command} --seed {kept.seed}" if kept.command else "",
         seed=kept.seed,
         spent=duration(found.spent_s),
