@@ -255,6 +255,8 @@ def test_costs_show_what_moving_jobs_into_trains_would_gain(viewer: Open, server
         expect(chart).to_be_visible()
         expect(page.get_by_text("If half of the user jobs ran in trains of 3.0 wagons")).to_be_visible()
         expect(page.get_by_text(re.compile("user jobs, 3 jobs, mean 17 %"))).to_be_visible()
+        for title in ("Wall time of jobs", "Throughput of jobs"):
+            expect(page.get_by_role("img", name=title)).to_be_visible()
         # Three months with user jobs, and a gap of one month.
         assert page.locator("svg.chart path[fill=none]").first.get_attribute("d").count("M") == 2
         assert page.evaluate("document.documentElement.scrollWidth") <= width

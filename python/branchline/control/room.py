@@ -21,11 +21,12 @@ from branchline.control.plans.plans import Plans
 from branchline.control.registry.git_sources import GitSources
 from branchline.control.registry.registry import Registry, SourceStore
 from branchline.control.reports.jobs import FilesPage, JobDetails, JobQuery, JobsPage, job_details, jobs_page
-from branchline.control.reports.readings import Cost, ElementHour, FileGroup, Period, SiteElementTable
+from branchline.control.reports.readings import Cost, ElementHour, FileGroup, JobTime, Period, SiteElementTable
 from branchline.control.reports.reads import (
     efficiencies,
     element_days,
     element_hours,
+    job_times,
     site_table,
     user_costs,
     wagon_costs,
@@ -156,6 +157,11 @@ class ControlRoom:
         """Return the CPU and wall times of user jobs and trains by month or day."""
         with self._database.reading() as connection:
             return efficiencies(connection, period, by_month=by_month)
+
+    def job_times(self, period: Period) -> list[JobTime]:
+        """Return the times of the last jobs of a period that have ended."""
+        with self._database.reading() as connection:
+            return job_times(connection, period)
 
     def close(self) -> None:
         """Stop the background threads, close the database, and release the lock of the directory."""

@@ -48,5 +48,7 @@ def test_jobs_are_summed_by_month_and_by_day(tmp_path: Path) -> None:
             ("2026-01-31", False, 1),
         ]
         assert room.efficiencies(Period(since="2026-04"), by_month=True) == []
+        times = room.job_times(Period(until="2026-02"))
+        assert [one.seconds for one in times] == [20.0, 60.0, 40.0, 40.0]
     finally:
         room.close()

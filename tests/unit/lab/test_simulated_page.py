@@ -81,5 +81,5 @@ def test_the_page_says_that_nothing_was_measured(found: JobsAtOnce, tmp_path: Pa
     assert "Nothing on this page was measured." in page
     assert "fast &lt;node&gt;" in page
     assert "<node>" not in page
-    with pytest.raises(OptionError, match="no simulated jobs"):
+    with pytest.raises(OptionError, match="cannot be drawn"):
         write_simulated(replace(found, jobs=()), tmp_path / "none.html")

@@ -92,6 +92,15 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class JobTime:
+    """The wall time of an ended job, and the bytes that it read."""
+
+    site: str
+    seconds: float
+    bytes_read: int
+
+
+@dataclass(frozen=True)
 class FileGroup:
     """Sums over file reads, grouped by some of the string fields. The remaining string fields are empty.
 

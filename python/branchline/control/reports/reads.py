@@ -7,10 +7,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from branchline.control.reports.periods import DAY, LOCAL, ReadPlace, bounds, jobs_at, ranges, text_of
-from branchline.control.reports.readings import Cost, ElementHour, Period, ReadTotals, SiteElementTable, SiteReadings
+from branchline.control.reports.readings import (
+    Cost,
+    ElementHour,
+    JobTime,
+    Period,
+    ReadTotals,
+    SiteElementTable,
+    SiteReadings,
+)
 from branchline.records.charts.efficiency import EfficiencySum
 from branchline.records.sending.message import TRAIN
 
+#: Maximum number of jobs in a histogram. More jobs would hardly change its shape.
+JOBS_DRAWN_MAX = 10_000
 _SUMS = "sum(files), sum(bytes_read), sum(failures), sum(wall_s), sum(fetch_s)"
 
 
@@ -122,6 +132,16 @@ def efficiencies(connection: sqlite3.Connection, period: Period, *, by_month: bo
         (*_hours(period), TRAIN),
     )
     return [EfficiencySum(first, by_month, bool(is_train), *sums) for first, is_train, *sums in rows]
+
+
+def job_times(connection: sqlite3.Connection, period: Period) -> list[JobTime]:
+    """Return the times of the last ``JOBS_DRAWN_MAX`` jobs that started in the period and have ended."""
+    rows = connection.execute(
+        "SELECT site, seconds, bytes_read FROM jobs WHERE started >= ? AND started < ? AND kind = ? AND has_ended"
+        " AND seconds > 0 ORDER BY started DESC LIMIT ?",
+        (*_hours(period), TRAIN, JOBS_DRAWN_MAX),
+    )
+    return [JobTime(*row) for row in rows]
 
 
 def _hours(period: Period) -> tuple[str, str]:

@@ -24,7 +24,7 @@ PAGE = "simulated.html"
 def write_simulated(found: JobsAtOnce, path: Path) -> None:
     """Write the page of the largest number of simulated jobs. Raises OptionError without jobs, StorageError."""
     if not found.jobs:
-        raise OptionError("there are no simulated jobs to draw", hint="add --what-if jobs=N")
+        raise OptionError("a simulation without jobs cannot be drawn", hint="add --what-if jobs=N")
     point = found.points[-1]
     title = f"{counted(point.jobs, 'simulated job')} in {duration(point.makespan_s)}"
     html = environment().get_template(PAGE).render(title=title, charts=simulated_charts(found.jobs), seed=found.seed)

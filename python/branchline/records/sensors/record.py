@@ -17,6 +17,7 @@ from branchline.records.sensors.record_parts import (
     BasketCounts,
     ParameterRecord,
     ReadCounts,
+    RecoveredFile,
     RequestCounts,
     ResultRecord,
     SampleRecord,
@@ -393,14 +394,6 @@ class MissingCompanion:
     name: str
     events_missing: int = 0
     first: list[str] = field(default_factory=list)
-
-
-@dataclass
-class RecoveredFile:
-    """A file that was never closed, and the number of its keys that were recovered."""
-
-    path: str
-    keys: int = 0
 
 
 @dataclass

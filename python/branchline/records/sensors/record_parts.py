@@ -144,6 +144,14 @@ class SampleRecord:
 
 
 @dataclass
+class RecoveredFile:
+    """A file that was never closed, and the number of its keys that were recovered."""
+
+    path: str
+    keys: int = 0
+
+
+@dataclass
 class SourceRecord:
     """One of the user's Python files that wagons need.
 

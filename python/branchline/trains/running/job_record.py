@@ -24,7 +24,6 @@ from branchline.records.sensors.record import (
     JobFault,
     JobRecord,
     LostWorker,
-    RecoveredFile,
     RepeatedSubJob,
     SkippedFile,
     TimePoint,
@@ -32,6 +31,7 @@ from branchline.records.sensors.record import (
     WagonRecord,
     WorkerPhases,
 )
+from branchline.records.sensors.record_parts import RecoveredFile
 from branchline.records.sensors.storage_counts import added_troubles, joined_links, take_troubles
 from branchline.records.sensors.this_process import (
     MachineCounters,

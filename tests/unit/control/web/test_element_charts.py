@@ -1,9 +1,10 @@
-"""Storage elements over time: curves where there are values, gaps where there are none."""
+"""Storage elements over time and times of jobs: curves where there are values, gaps where there are none."""
 
 from __future__ import annotations
 
-from branchline.control.reports.readings import ElementHour, ReadTotals
-from branchline.control.web.pages.places import element_charts, most_read
+from branchline.control.reports.readings import ElementHour, JobTime, ReadTotals
+from branchline.control.reports.reads import JOBS_DRAWN_MAX
+from branchline.control.web.pages.places import element_charts, job_time_charts, most_read
 
 
 def hour(element: str, number: int, bytes_read: int, wall_s: float = 10.0) -> ElementHour:
@@ -41,3 +42,17 @@ def test_long_times_have_few_steps() -> None:
     assert len(curve.y) <= 170
     # A GB is spread over the hours of its step.
     assert element_charts(months)[1].y.label == "MB/h"
+
+
+def test_times_of_jobs_are_shown_by_site_the_most_jobs_first() -> None:
+    times = [JobTime("", 10.0, 10**9), JobTime("gsi", 20.0, 10**9), JobTime("gsi", 40.0, 4 * 10**9)]
+    seconds, rates = job_time_charts(times)
+    assert [(one.name, sum(one.y), one.note) for one in seconds.curves] == [
+        ("gsi", 2, "median 30.0"),
+        ("unknown site", 1, "median 10.0"),
+    ]
+    assert [one.note for one in rates.curves] == ["median 75.0", "median 100"]
+    assert seconds.note == ""
+    [many, _] = job_time_charts([JobTime(f"site{number}", 1.0 + number, 0) for number in range(JOBS_DRAWN_MAX)])
+    assert many.note == "The last 10 000 jobs of the period. 9 of 10000 groups are drawn."
+    assert "No jobs to show." in job_time_charts([])[0].figure()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from branchline.base.limits import ELEMENTS_DRAWN_MAX, PICTURE_BINS_MAX
 from branchline.base.palette import COLOURS
-from branchline.base.quantities import GB, MB
+from branchline.base.quantities import GB, MB, count
 from branchline.control.findings.finder import DAYS
-from branchline.control.reports.readings import Cost, ElementHour, ReadTotals, SiteElementTable
+from branchline.control.reports.readings import Cost, ElementHour, JobTime, ReadTotals, SiteElementTable
+from branchline.control.reports.reads import JOBS_DRAWN_MAX
 from branchline.control.web.pages.page import PERIODS, Ask, Page
 from branchline.records.charts.axes import number_axis, time_axis
 from branchline.records.charts.chart import Chart, Curve
+from branchline.records.charts.distributions import histogram_chart
 from branchline.records.charts.efficiency import EfficiencySum, efficiency_chart
+from branchline.records.charts.site_charts import UNKNOWN_SITE
 
 ELEMENTS_SHOWN = 12
 #: Maximum length of a period that is shown by hour, in days. Longer periods are shown by day, because a year with ten
@@ -103,8 +106,27 @@ def costs(ask: Ask) -> Page:
     by_month = PERIODS[ask.period] > DAYS_BY_HOUR_MAX or not PERIODS[ask.period]
     sums = ask.room.efficiencies(period, by_month=by_month)
     shown = CostsShown(ask.period, ask.room.costs("user", period), ask.room.costs("wagon", period), sums)
-    extra = {"periods": list(PERIODS), "chart": efficiency_chart(sums)}
+    charts = [efficiency_chart(sums), *job_time_charts(ask.room.job_times(period))]
+    extra = {"periods": list(PERIODS), "charts": charts}
     return Page("costs.html", "Users and wagons by cost", shown, extra)
+
+
+def job_time_charts(times: Sequence[JobTime]) -> list[Chart]:
+    """Return histograms of the wall time and of the throughput of jobs by site, the sites with most jobs first."""
+    sites: dict[str, list[JobTime]] = {}
+    for one in times:
+        sites.setdefault(one.site or UNKNOWN_SITE, []).append(one)
+    most = sorted(sites.items(), key=lambda pair: -len(pair[1]))
+    seconds = {site: [one.seconds for one in own] for site, own in most}
+    rates = {site: [one.bytes_read / one.seconds / MB for one in own] for site, own in most}
+    drawn = [
+        histogram_chart("Wall time of jobs", "s", seconds),
+        histogram_chart("Throughput of jobs", "MB/s read from storage", rates),
+    ]
+    if len(times) < JOBS_DRAWN_MAX:
+        return drawn
+    note = f"The last {count(JOBS_DRAWN_MAX)} jobs of the period."
+    return [replace(one, note=f"{note} {one.note}".strip()) for one in drawn]
 
 
 def most_read(hours: Sequence[ElementHour]) -> dict[str, int]:
