@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+import numpy as np
+
 from branchline.base.quantities import count, duration
 
 #: Maximum number of ticks on a time axis, so that their labels fit on a phone.
@@ -47,6 +49,12 @@ class Axis:
         if self.is_log:
             low, high, value = math.log(low), math.log(high), math.log(max(value, low))
         return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.0
+
+    def grid(self, values: Sequence[float], cells: int) -> list[int]:
+        """Return the cells of a linear axis that contain the values, from 0 to ``cells`` - 1."""
+        parts = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
+        found: list[int] = (np.clip(parts, 0.0, 1.0) * (cells - 1)).astype("i8").tolist()
+        return found
 
 
 def number_axis(label: str, highest: float, lowest: float = 0.0, ticks_count: int = 4) -> Axis:

@@ -120,15 +120,16 @@ class Chart:
 
     def _points(self, points: Points) -> Markup:
         """Draw each cell of the grid that a line passes. Neighbouring cells of a column are one line."""
+        column = self.x.grid(points.x, POINT_COLUMNS)
+        first, last = (self.y.grid(one, POINT_ROWS) for one in (points.low, points.high))
         columns: dict[int, set[int]] = {}
-        for x, low, high in zip(points.x, points.low, points.high, strict=True):
-            first, last = (int(self.y.at(one) * (POINT_ROWS - 1)) for one in (low, high))
-            columns.setdefault(int(self.x.at(x) * (POINT_COLUMNS - 1)), set()).update(range(first, last + 1))
+        for place, low, high in set(zip(column, first, last, strict=True)):
+            columns.setdefault(place, set()).update(range(low, high + 1))
         path = "".join(
-            f"M{(column + 0.5) / POINT_COLUMNS * BOX:.1f} {BOX * (1 - first / POINT_ROWS):.0f}"
-            f"V{BOX * (1 - last / POINT_ROWS):.0f}"
-            for column, rows in sorted(columns.items())
-            for first, last in _runs(rows)
+            f"M{(place + 0.5) / POINT_COLUMNS * BOX:.1f} {BOX * (1 - begin / POINT_ROWS):.0f}"
+            f"V{BOX * (1 - end / POINT_ROWS):.0f}"
+            for place, rows in sorted(columns.items())
+            for begin, end in _runs(rows)
         )
         return Markup('<path d="{}" stroke="{}" stroke-width="2" {}/>').format(path, points.colour, _UNSCALED)
 

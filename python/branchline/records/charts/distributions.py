@@ -39,8 +39,8 @@ def histogram_chart(
 
     Bins are logarithmic if all values are positive and span ``LOG_DECADES`` powers of ten or more.
     """
-    shown = dict(list(groups.items())[:GROUPS_MAX])
-    every = numpy.array([one for own in shown.values() for one in own if math.isfinite(one)], dtype=numpy.float64)
+    shown = {name: [one for one in own if math.isfinite(one)] for name, own in list(groups.items())[:GROUPS_MAX]}
+    every = numpy.array([one for own in shown.values() for one in own], dtype=numpy.float64)
     if not len(every):
         empty = f"No {what} to show."
         return Chart(title, number_axis(unit, 1), number_axis(what, 1), empty=empty)

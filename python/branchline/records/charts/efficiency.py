@@ -6,6 +6,7 @@ estimates the gain of moving half of the user jobs to organised analysis.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -56,7 +57,7 @@ def train_gain(sums: Sequence[EfficiencySum]) -> TrainGain | None:
     trains_count = sum(one.jobs for one in trains)
     if user_wall_s <= 0 or not trains_count:
         return None
-    wagons = sum(one.wagons for one in trains) / trains_count
+    wagons = max(sum(one.wagons for one in trains) / trains_count, 1.0)
     cpu_s = user_cpu_s + sum(one.cpu_s for one in trains)
     wall_s = user_wall_s + sum(one.wall_s for one in trains)
     saved_s = MOVED_PART * max(user_wall_s - user_cpu_s, 0.0) * (1 - 1 / wagons)
@@ -67,6 +68,7 @@ def efficiency_chart(sums: Sequence[EfficiencySum], *, is_simulated: bool = Fals
     """Return a chart of the efficiencies, with the gain in the note. ``sums`` must be sorted by time."""
     scale = Axis("CPU time / wall time", 0.0, 1.0, [Tick(part / 4, f"{25 * part} %") for part in range(5)])
     title = "CPU efficiency of user jobs and trains"
+    sums = [one for one in sums if 0 < one.wall_s < math.inf]
     if not sums:
         return Chart(title, time_axis("", 0, 1), scale, empty="No job with CPU time ended in this period.")
     start = _midnight(sums[0].begin)

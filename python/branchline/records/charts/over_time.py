@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from branchline.records.charts.chart import Chart, Curve
 
 #: Maximum number of time bins in a chart: more bins would only show noise and make the page large.
 TIME_BINS_MAX = 120
+#: Bounds of the length of a time axis in seconds: records from elsewhere may have numbers that make no sense.
+_NS, _END_S = 1e-9, 1e12
 #: Name of the time axis of a job.
 JOB_TIME = "time since the start of the job"
 
@@ -51,18 +54,20 @@ def rates_chart(
     """Return a chart of the rates of growing quantities, which are 0 at the time 0. The axis ends at ``least`` or
     above, so that small values look small.
     """
-    times = numpy.asarray(times_s, dtype=numpy.float64)
-    if len(times) < 2 or times[-1] <= 0:
+    rows = numpy.array([times_s, *(one.cumulative for one in series)], dtype=numpy.float64)
+    times, *grown_of = rows[:, numpy.isfinite(rows).all(axis=0)]
+    if len(times) < 2 or not _NS <= times[-1] < _END_S:
         empty = "There are too few measurements for a curve over time."
         return Chart(title, time_axis(JOB_TIME, 0, 1), number_axis(unit, 1), empty=empty)
-    edges = numpy.linspace(0.0, max(wall_s, times[-1]), min(TIME_BINS_MAX, 2 * len(times)) + 1)
+    end_s = max(wall_s if wall_s < _END_S else 0.0, float(times[-1]))
+    edges = numpy.linspace(0.0, end_s, min(TIME_BINS_MAX, 2 * len(times)) + 1)
     curves = []
-    for one in series:
-        grown = numpy.interp(edges, numpy.append(0.0, times), numpy.append(0.0, one.cumulative))
+    for one, cumulative in zip(series, grown_of, strict=True):
+        grown = numpy.interp(edges, numpy.append(0.0, times), numpy.append(0.0, cumulative))
         rates = numpy.maximum(numpy.diff(grown) / numpy.diff(edges) * one.scale, 0.0)
-        mean = float(one.cumulative[-1]) * one.scale / float(edges[-1])
+        mean = float(cumulative[-1]) * one.scale / end_s
         curves.append(_curve(one.name, one.colour, edges, rates, mean))
-    return _over_time(title, unit, curves, float(edges[-1]), note, JOB_TIME, least)
+    return _over_time(title, unit, curves, end_s, note, JOB_TIME, least)
 
 
 def spans_chart(
@@ -76,7 +81,7 @@ def spans_chart(
     is_simulated: bool = False,
 ) -> Chart:
     """Return a chart of the number of concurrent spans of each kind, or of the rate at which they did their work."""
-    if wall_s <= 0 or not any(one.spans for one in kinds):
+    if not _NS <= wall_s < _END_S or not any(one.spans for one in kinds):
         empty = "No times of its processes were recorded."
         return Chart(title, time_axis(axis, 0, 1), number_axis(unit, 1), empty=empty)
     edges = numpy.linspace(0.0, wall_s, TIME_BINS_MAX + 1)
@@ -84,8 +89,10 @@ def spans_chart(
     for kind in kinds:
         inside = numpy.zeros(len(edges) - 1)
         for number, (begin, end) in enumerate(kind.spans):
+            if not (math.isfinite(begin) and math.isfinite(end)):
+                continue
             # Spans shorter than the clock's resolution still do their work.
-            end = max(end, begin + 1e-9)
+            end = max(end, begin + _NS, begin + abs(begin) * 1e-9)
             seconds = numpy.clip(numpy.minimum(edges[1:], end) - numpy.maximum(edges[:-1], begin), 0.0, None)
             inside += seconds * (kind.weights[number] / (end - begin) if kind.weights else 1.0)
         # The total over all spans within a bin, divided by the bin's width, is a mean number or a rate.

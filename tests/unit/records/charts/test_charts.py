@@ -19,6 +19,9 @@ from branchline.records.sensors.record import ActivitySpan, TimePoint
 #: A name that would run a script, if it could, and reorder what follows it.
 HOSTILE = "<script>alert(1)</script>\"'\u202e&"
 
+#: Numbers that a record from elsewhere may have.
+SENSELESS = (-1.0, 0.0, 1e-320, 1e-12, 9e18, -9e18)
+
 
 def texts(figure: str) -> list[str]:
     """The texts of a figure, which is well-formed XML."""
@@ -264,3 +267,25 @@ def test_the_machine_is_charted_by_core_seconds_and_bytes_received() -> None:
     assert "<script" not in busy.figure()
     [unknown] = machine_charts([TimePoint(1.0), TimePoint(2.0)], 2.0, "node", 4)
     assert "its workers ran on other machines" in unknown.figure()
+
+
+@pytest.mark.parametrize("first", SENSELESS)
+@pytest.mark.parametrize("second", SENSELESS)
+def test_numbers_that_make_no_sense_are_drawn_or_left_out(first: float, second: float) -> None:
+    """A control room accepts any finite number below 2**63."""
+    points = [TimePoint(1.0, 1, 1, 1, 1.0, 1.0, 1), TimePoint(first, 10**18, -5, 0, second, first, 10**18)]
+    activity = [ActivitySpan("n", 0, first, second), ActivitySpan("n", -3, second, first)]
+    reads = [SiteElementReads("a", "b", -1, 10**18, first), SiteElementReads("a", "c", 1, -5, second)]
+    sums = [EfficiencySum("2026-01-01", True, is_train, 1, 0, first, second) for is_train in (False, True)]
+    for chart in (
+        *throughput_charts(points, second),
+        *machine_charts(points, second, "n", 0),
+        profile_chart(activity, second),
+        site_chart(reads, {"a": first}),
+        histogram_chart("Times", "s", {"a": [first, second], "b": [float("nan")]}),
+        efficiency_chart(sums),
+    ):
+        figure = chart.figure()
+        assert ElementTree.fromstring(figure).tag == "figure"
+        assert "nan" not in figure
+        assert len(figure) < 20_000
