@@ -125,10 +125,10 @@ def efficiencies(connection: sqlite3.Connection, period: Period, *, by_month: bo
     """
     begin = "substr(started, 1, 7) || '-01'" if by_month else "substr(started, 1, 10)"
     rows = connection.execute(
-        f"SELECT {begin} AS first, json_array_length(wagons) > 1 AS is_train, count(*),"  # noqa: S608 - constant
-        " sum(json_array_length(wagons)), sum(cpu_s), sum(cpu_s / efficiency) FROM jobs"
-        " WHERE started >= ? AND started < ? AND kind = ? AND has_ended AND efficiency > 0 AND cpu_s > 0"
-        " AND json_array_length(wagons) > 0 GROUP BY first, is_train ORDER BY first, is_train",
+        f"SELECT first, wagons > 1 AS is_train, count(*), sum(wagons), sum(cpu_s), sum(cpu_s / efficiency)"  # noqa: S608
+        f" FROM (SELECT {begin} AS first, json_array_length(wagons) AS wagons, cpu_s, efficiency FROM jobs"
+        " WHERE started >= ? AND started < ? AND kind = ? AND has_ended AND efficiency > 0 AND cpu_s > 0)"
+        " WHERE wagons > 0 GROUP BY first, is_train ORDER BY first, is_train",
         (*_hours(period), TRAIN),
     )
     return [EfficiencySum(first, by_month, bool(is_train), *sums) for first, is_train, *sums in rows]
