@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,12 @@ from tests.branchline_command import run_branchline
 
 from branchline.control.watched_storages import schedules
 from branchline.errors import OptionError
-from branchline.lab.studies.history import HISTORY, HistoryPoint, add_points, histories, verdict
+from branchline.lab.sampling.job import JobOutcome
+from branchline.lab.sampling.machine import Surroundings
+from branchline.lab.sampling.samples import StudySample
+from branchline.lab.studies.history import HISTORY, HistoryPoint, add_points, histories, points_of, verdict
 from branchline.lab.studies.schedule import REFERENCE, StorageWatch, take_turn
+from branchline.lab.studies.study_result import result_of
 
 
 @pytest.fixture
@@ -65,6 +70,31 @@ def test_a_change_has_its_date_and_size_in_the_text_for_admins(tmp_path: Path) -
     assert "slower" in change
     assert "good.example.org: no change of its speed is seen" in lines
     assert lines[-1].startswith("slowest is slow.example.org: it takes 1.")
+
+
+def test_turns_on_a_busy_machine_are_kept_but_raise_no_alarm(tmp_path: Path) -> None:
+    busy = [replace(one, is_busy=True) for one in points("se.example.org", 10, 1.5, 12)]
+    add_points(tmp_path, points("se.example.org", 12, 1.0) + busy)
+    [found] = histories(tmp_path)
+    assert (len(found.points), found.changes) == (22, [])
+    assert found.ratio == pytest.approx(1.0, rel=0.05)
+    lines = verdict([found])
+    assert "se.example.org: no change of its speed is seen" in lines
+    assert "se.example.org: 10 turns on a machine busy with other programs do not count" in lines
+    [alone] = verdict([replace(found, points=busy, ratio=None)])
+    assert alone == "se.example.org: no turn counts: other programs kept the machine busy (10 turns)"
+
+
+def test_a_turn_knows_whether_other_programs_kept_the_machine_busy() -> None:
+    for around in (Surroundings(cores=2), Surroundings(cores=2, others_share=0.4)):
+        study = StorageWatch(where=("far",)).study(Path("near"))
+        taken = [
+            StudySample(number, 0, arm, "arm", "", 1.0, [JobOutcome(0, wall_s=1.0, cpu_s=0.2)], 1000, 0, "", around)
+            for number in range(6)
+            for arm in ("storage reference", "storage far")
+        ]
+        [point] = points_of(result_of(study, 1, taken), "2026-01-01", "here", ["far"])
+        assert (point.ratio, point.is_busy) == (1.0, around.others_share > 0)
 
 
 def test_a_line_that_a_kill_tore_is_left_out_and_the_next_turn_is_whole(tmp_path: Path) -> None:

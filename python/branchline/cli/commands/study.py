@@ -293,4 +293,5 @@ def _point_text(point: HistoryPoint) -> str:
         return f"{point.storage}: not measured: {point.error or 'no complete pair'}"
     interval = "" if point.low is None or point.high is None else f" ({point.low:.3f} to {point.high:.3f})"
     speed = "" if point.megabytes_per_s is None else f", {significant(point.megabytes_per_s)} MB of files/s"
-    return f"{point.storage}: {point.ratio:.3f} times the time of the reference{interval}{speed}"
+    doubt = "; it does not count, since other programs kept the machine busy" if point.is_busy else ""
+    return f"{point.storage}: {point.ratio:.3f} times the time of the reference{interval}{speed}{doubt}"

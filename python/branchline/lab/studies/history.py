@@ -30,7 +30,8 @@ class HistoryPoint:
 
     ``ratio`` is the time relative to the reference, with an interval from ``low`` to ``high``. ``samples`` and ``lost``
     are the numbers of successful and of failed samples, ``error`` is one of the errors. ``control`` compares the
-    reference with itself.
+    reference with itself. With ``is_busy``, other programs kept the machine busy: the point is stored, but does not
+    count, since its times are not those of the storage element.
     """
 
     at: str
@@ -46,6 +47,7 @@ class HistoryPoint:
     is_control_off: bool = False
     host: str = ""
     seed: int = 0
+    is_busy: bool = False
     point_version: int = POINT_VERSION
 
 
@@ -95,6 +97,7 @@ def points_of(found: StudyResult, at: str, host: str, storages: Sequence[str]) -
             is_control_off=control is not None and control.differs,
             host=host,
             seed=found.seed,
+            is_busy=arm.is_busy,
         )
         points.append(point)
     return points
@@ -133,7 +136,7 @@ def histories(folder: Path) -> list[StorageHistory]:
 
 
 def _history(storage: str, points: list[HistoryPoint]) -> StorageHistory:
-    known = [one for one in points if one.ratio]
+    known = [one for one in points if one.ratio and not one.is_busy]
     found = change_points([math.log(one.ratio) for one in known if one.ratio])
     changes = [LevelChange(known[one.index].at, one.factor, one.p_value) for one in found]
     recent = [one for one in known[-RECENT:] if one.ratio]
@@ -165,6 +168,9 @@ def verdict(found: Sequence[StorageHistory]) -> list[str]:
 
 def _of_storage(one: StorageHistory) -> list[str]:
     turns = counted(len(one.points), "turn")
+    busy = sum(point.is_busy for point in one.points)
+    if one.ratio is None and busy:
+        return [f"{one.storage}: no turn counts: other programs kept the machine busy ({turns})"]
     if one.ratio is None:
         return [f"{one.storage}: nothing could be measured in {turns}: {one.points[-1].error or 'no pair is whole'}"]
     speed = "" if one.megabytes_per_s is None else f", {significant(one.megabytes_per_s)} MB of files/s"
@@ -178,7 +184,9 @@ def _of_storage(one: StorageHistory) -> list[str]:
     if one.failed_part:
         error = next((point.error for point in reversed(one.points) if point.error), "")
         lines.append(f"{one.storage}: {percent(one.failed_part, 1.0)} of the last samples failed: {error}")
-    doubtful = sum(point.is_control_off for point in one.points)
+    if busy:
+        lines.append(f"{one.storage}: {counted(busy, 'turn')} on a machine busy with other programs do not count")
+    doubtful = sum(point.is_control_off and not point.is_busy for point in one.points)
     if doubtful:
         lines.append(
             f"{one.storage}: in {counted(doubtful, 'turn')} something else disturbed the machine that measures"

@@ -55,6 +55,7 @@ class ArmResult:
     - ``network_share`` and ``read_share`` are the numbers of received and of read bytes per byte of the files.
     - ``failed_jobs`` is the number of failed jobs in successful samples on a farm.
     - ``bound`` is what limits the arm; None without successful samples. ``basis`` is what the arm is compared by.
+    - ``is_busy`` says whether other programs kept the machine busy during the samples of the arm or of its baseline.
     """
 
     name: str
@@ -81,6 +82,7 @@ class ArmResult:
     limits: list[LimitResult] = field(default_factory=list)
     bound: Bound | None = None
     basis: Basis = "wall time"
+    is_busy: bool = False
 
     @property
     def ratio(self) -> Ratio | None:
@@ -221,13 +223,15 @@ def _with_bases(
     bounds = {one.name: _bound(one, by_arm.get(("arm", one.name), {}).values()) for one in found}
     storages = {arm.name: _storage_of(arm) for arm in arms}
 
-    def basis_of(one: ArmResult) -> Basis:
-        if storages[one.name] != storages[one.baseline] and bounds[one.name] == bounds[one.baseline] == "CPU":
-            return "nothing"
+    def with_basis(one: ArmResult) -> ArmResult:
         taken = [*by_arm.get(("arm", one.name), {}).values(), *by_arm.get(("arm", one.baseline), {}).values()]
-        return "CPU time" if was_busy([(sample.wall_s, sample.surroundings) for sample in taken]) else "wall time"
+        is_busy = was_busy([(sample.wall_s, sample.surroundings) for sample in taken])
+        basis: Basis = "CPU time" if is_busy else "wall time"
+        if storages[one.name] != storages[one.baseline] and bounds[one.name] == bounds[one.baseline] == "CPU":
+            basis = "nothing"
+        return dataclasses.replace(one, bound=bounds[one.name], basis=basis, is_busy=is_busy)
 
-    return [dataclasses.replace(one, bound=bounds[one.name], basis=basis_of(one)) for one in found]
+    return [with_basis(one) for one in found]
 
 
 def _storage_of(arm: Arm) -> object:

@@ -35,7 +35,7 @@ def watched(ask: Ask) -> Page:
 
 def _line(storage: WatchedStorage) -> Markup:
     """Plot the logarithmic time ratios of the shown study runs. Higher values are slower."""
-    logs = [math.log(one.ratio) for one in storage.turns if one.ratio]
+    logs = [math.log(one.ratio) for one in storage.turns if one.ratio and not one.is_busy]
     if not logs:
         return Markup("")
     low, high = min([*logs, 0.0]), max([*logs, 0.0])
