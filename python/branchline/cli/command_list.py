@@ -60,6 +60,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "study show": "study:show",
         "study storage": "study:storage",
         "study schedule": "study:schedule",
+        "study reference": "study:reference",
         "study history": "study:history",
     },
     "Follow jobs": {

@@ -17,6 +17,7 @@ from branchline.errors import OptionError
 
 if TYPE_CHECKING:
     from branchline.lab.studies.history import HistoryPoint
+    from branchline.lab.studies.schedule import Watch
     from branchline.lab.study import Study
 
 # Matches names of environment variables that may contain secrets, which reports must not show.
@@ -245,12 +246,8 @@ def schedule(
             branchline study schedule /eos/test -o control-room/watched/eos --every 1d
 
     """
-    from branchline.lab.studies.schedule import StorageWatch, take_turn, wait_for_turn
-    from branchline.lab.studies.study_file import seconds_of
+    from branchline.lab.studies.schedule import StorageWatch
 
-    every_s = seconds_of(every) if every else 0.0
-    if turns is not None and not every:
-        raise OptionError("--turns needs --every", hint="for example --every 1d")
     watch = StorageWatch(
         where=tuple(where),
         files=tuple(files) or ("*.root",),
@@ -259,6 +256,17 @@ def schedule(
         pairs=pairs,
         budget_s=60.0 * minutes,
     )
+    _take_turns(watch, output, every, turns, seed)
+
+
+def _take_turns(watch: Watch, output: Path, every: str, turns: int | None, seed: int | None) -> None:
+    """Measure once, or at the interval ``every`` until ``turns`` are taken, and print the results."""
+    from branchline.lab.studies.schedule import take_turn, wait_for_turn
+    from branchline.lab.studies.study_file import seconds_of
+
+    every_s = seconds_of(every) if every else 0.0
+    if turns is not None and not every:
+        raise OptionError("--turns needs --every", hint="for example --every 1d")
     first = random.SystemRandom().randrange(10**6) if seed is None else seed
     taken = 0
     while True:
@@ -269,6 +277,63 @@ def schedule(
         if not every or taken == turns:
             return
         wait_for_turn(begun_s, every_s)
+
+
+def reference(
+    where: Annotated[list[str], Argument(metavar="WHERE", help="Folders or URLs that hold the reference file.")],
+    output: Annotated[Path, Option("--output", "-o", metavar="DIR", help="Directory of the history.")],
+    put: Annotated[
+        bool, Option("--put", help="First write the reference file to each WHERE that is a folder and lacks it.")
+    ] = False,
+    events: Annotated[
+        int | None,
+        Option(
+            "--events", minimum=1, metavar="N", help="Events of the reference file (default: 7000000, a 416 MB file)."
+        ),
+    ] = None,
+    samples: Annotated[
+        int, Option("--samples", minimum=1, metavar="N", help="Samples of each WHERE per turn, 6 or more.")
+    ] = 6,
+    minutes: Annotated[int, Option("--minutes", minimum=1, metavar="N", help="Time limit of a turn.")] = 10,
+    every: Annotated[
+        str, Option("--every", metavar="TIME", help="Repeat at this interval, such as 1d or 6h (default: once).")
+    ] = "",
+    turns: Annotated[
+        int | None, Option("--turns", minimum=1, metavar="N", help="Stop after this number of turns (default: never).")
+    ] = None,
+    seed: Annotated[
+        int | None, Option("--seed", minimum=0, metavar="N", help="Seed for the order of the first turn's samples.")
+    ] = None,
+    on: On = None,
+) -> None:
+    """Run the reference job, which never changes, at storages, and record its history for each type of worker.
+
+    Each sample checks that the file and the values of the job are the known ones, and repeats the work on a copy in
+    memory as a CPU benchmark, so that a slow processor is told from a slow storage. `study history` and the page
+    Watched of a control room show when and by how much either changed.
+
+    Examples:
+        Once a day from cron, for the page of a control room:
+            branchline study reference /eos/test root://se.example.org//test -o control-room/watched/reference
+        Write the file first, where that is possible:
+            branchline study reference /eos/test -o control-room/watched/reference --put
+        From the workers of a farm:
+            branchline study reference root://se.example.org//test --on slurm -o control-room/watched/farm
+
+    """
+    from branchline.lab.reference.frozen_file import EVENTS, frozen_file, write_frozen
+    from branchline.lab.studies.reference_watch import ReferenceWatch
+    from branchline.reading.locations import is_url
+
+    frozen = frozen_file(output, events or EVENTS)
+    for one in where if put else ():
+        place = Path(one).expanduser()
+        if is_url(one):
+            log(f"copy {frozen.name} to {one} with another program")
+        elif place.is_dir() and not (place / frozen.name).exists():
+            write_frozen(place, frozen.events)
+    watch = ReferenceWatch(where=tuple(where), frozen=frozen, samples=samples, budget_s=60.0 * minutes, on=on)
+    _take_turns(watch, output, every, turns, seed)
 
 
 def history(
@@ -289,9 +354,15 @@ def history(
 
 
 def _point_text(point: HistoryPoint) -> str:
+    from branchline.lab.studies.history import series_name
+
+    name = series_name(point.storage, point.worker)
+    if point.reference is not None and point.reference.wrong:
+        return f"{name}: {point.reference.wrong}"
     if point.ratio is None:
-        return f"{point.storage}: not measured: {point.error or 'no complete pair'}"
+        return f"{name}: not measured: {point.error or 'no complete pair'}"
     interval = "" if point.low is None or point.high is None else f" ({point.low:.3f} to {point.high:.3f})"
     speed = "" if point.megabytes_per_s is None else f", {significant(point.megabytes_per_s)} MB of files/s"
+    compared = "reference" if point.reference is None else "CPU benchmark"
     doubt = "; it does not count, since other programs kept the machine busy" if point.is_busy else ""
-    return f"{point.storage}: {point.ratio:.3f} times the time of the reference{interval}{speed}{doubt}"
+    return f"{name}: {point.ratio:.3f} times the time of the {compared}{interval}{speed}{doubt}"

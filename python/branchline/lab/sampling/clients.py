@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from branchline.base.limits import KILL_GRACE_S
+from branchline.base.plain import from_plain
 from branchline.base.quantities import KIB, MIB, parse_bytes
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.sampling.bare_network import bare_socket
@@ -71,6 +72,7 @@ _MODULES_OF_TRAINS = (
 _MODULES = {
     "branchline": ("branchline.reading.trees.stream", "branchline.reading.trees.iteration"),
     "bytes": ("branchline._core",),
+    "reference": ("branchline.lab.reference.frozen_job",),
     "train": ("branchline.trains.run", *_MODULES_OF_TRAINS),
     "uproot": ("uproot",),
 }
@@ -303,6 +305,25 @@ def whole_bytes(request: JobRequest) -> Reader:
     return read
 
 
+def reference(request: JobRequest) -> Reader:
+    """Create the client ``reference``, which runs the reference job on its file and checks the values.
+
+    The options are the fields of `FrozenFile`, by default those of the reference file of default size.
+    """
+    from branchline.lab.reference.frozen_file import KNOWN, FrozenFile
+    from branchline.lab.reference.frozen_job import run_frozen_job
+
+    expected: FrozenFile = from_plain(FrozenFile, dict(request.options)) if request.options else KNOWN
+
+    def read(files: list[str]) -> Counts:
+        if len(files) != 1:
+            raise OptionError(f"the reference job reads one file, not {len(files)}")
+        found = run_frozen_job(files[0], expected)
+        return Counts(found.events, found.bytes_read, found.read_calls, reference=found)
+
+    return read
+
+
 def ranges(request: JobRequest) -> Reader:
     """Create the client ``ranges``, which repeats the reads of a trace from local files with the same content, in order
     and one at a time.
@@ -494,6 +515,7 @@ CLIENTS: dict[str, Callable[[JobRequest], Reader]] = {
     "copy": copy,
     "pieces": pieces,
     "bytes": whole_bytes,
+    "reference": reference,
     "ranges": ranges,
     "socket": bare_socket,
     "command": any_command,

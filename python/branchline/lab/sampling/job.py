@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.base.plain import finite, from_plain, to_plain
+from branchline.lab.reference.measures import ReferenceMeasures
 from branchline.lab.study import JobSettings, Value
 
 JOB_VERSION = 1
@@ -70,7 +71,8 @@ class JobOutcome:
 
     ``events`` and ``bytes_read`` are None if the client does not know them. ``disk_bytes`` is the number of bytes read
     from disks according to the kernel. ``begin_s`` is the Unix time of the start. ``file_bytes`` is the total size of
-    the job's files, None if unknown. ``error`` is empty if the job succeeded.
+    the job's files, None if unknown. ``error`` is empty if the job succeeded. ``reference`` are the measurements of the
+    client ``reference``.
     """
 
     number: int
@@ -86,6 +88,7 @@ class JobOutcome:
     processor: str = ""
     error: str = ""
     file_bytes: int | None = None
+    reference: ReferenceMeasures | None = None
     job_version: int = JOB_VERSION
 
     def to_json(self) -> str:
@@ -106,6 +109,7 @@ class Counts:
     bytes_read: int | None = None
     read_calls: int | None = None
     phases: dict[str, float] = field(default_factory=dict)
+    reference: ReferenceMeasures | None = None
 
 
 def this_host() -> str:

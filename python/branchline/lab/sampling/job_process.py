@@ -93,6 +93,7 @@ def _outcome(request: JobRequest, answers: TextIO) -> JobOutcome:
         this_host(),
         this_processor(),
         error,
+        reference=counts.reference,
     )
 
 

@@ -113,7 +113,10 @@ def _shared_out(settings: JobSettings, places: list[list[DataFile]]) -> list[lis
 
 
 def _size_of(files: list[DataFile]) -> int | None:
-    sizes = [one.size_bytes if is_url(one.path) else os.path.getsize(one.path) for one in files]
+    try:
+        sizes = [one.size_bytes if is_url(one.path) else os.path.getsize(one.path) for one in files]
+    except OSError as error:
+        raise OptionError(f"the file cannot be read: {error.strerror}", path=error.filename) from None
     return None if None in sizes else sum(one for one in sizes if one is not None)
 
 

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,8 +20,32 @@ HISTORY = "history.jsonl"
 POINT_VERSION = 1
 #: Number of latest turns whose medians describe the present state of a storage element.
 RECENT = 5
+#: Minimum wall time in seconds of a useful sample of the reference job.
+SAMPLE_MIN_S = 2.0
 #: Minimum relative change that is reported.
 CHANGE_TELLING = 0.03
+
+
+@dataclass(frozen=True)
+class ReferencePoint:
+    """What the reference job found in one turn, at one storage element and on one type of worker.
+
+    - ``version`` and ``events`` identify the job. Only turns of the same job are compared.
+    - ``fetch_bytes_per_s`` is the number of bytes per second of reading time, which is the thread time in read calls;
+      ``call_bytes`` is the mean number of bytes of a read call.
+    - ``read_s`` is the wall time of the job, ``benchmark_cpu_s`` the CPU time of the same work on a copy in memory.
+    - ``wrong`` says which values or bytes are wrong; empty if none are.
+
+    Numbers are medians over the samples, and None without successful samples.
+    """
+
+    version: int
+    events: int
+    fetch_bytes_per_s: float | None = None
+    call_bytes: float | None = None
+    read_s: float | None = None
+    benchmark_cpu_s: float | None = None
+    wrong: str = ""
 
 
 @dataclass(frozen=True)
@@ -32,6 +56,10 @@ class HistoryPoint:
     are the numbers of successful and of failed samples, ``error`` is one of the errors. ``control`` compares the
     reference with itself. With ``is_busy``, other programs kept the machine busy: the point is stored, but does not
     count, since its times are not those of the storage element.
+
+    Turns of the reference job have a ``reference``; their ``ratio`` is the time of the job relative to its CPU
+    benchmark. They are separate for each ``processor`` model and ``place``, the farm that ran the job (empty for this
+    machine).
     """
 
     at: str
@@ -48,7 +76,15 @@ class HistoryPoint:
     host: str = ""
     seed: int = 0
     is_busy: bool = False
+    processor: str = ""
+    place: str = ""
+    reference: ReferencePoint | None = None
     point_version: int = POINT_VERSION
+
+    @property
+    def worker(self) -> str:
+        """The type of the worker that ran the reference job: its processor, and the farm; empty if unknown."""
+        return ": ".join(filter(None, (self.place, self.processor))) if self.processor else ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +100,11 @@ class LevelChange:
 
 @dataclass(frozen=True)
 class StorageHistory:
-    """All turns of a storage element, the changes of its speed, and its present state: medians of the latest turns."""
+    """All turns of a storage element, the changes of its speed, and its present state: medians of the latest turns.
+
+    ``reference`` is the present state of the reference job, whose turns are separate for each type of ``worker``. Its
+    ``wrong`` is that of the latest turn.
+    """
 
     storage: str
     points: list[HistoryPoint]
@@ -72,6 +112,23 @@ class StorageHistory:
     ratio: float | None = None
     megabytes_per_s: float | None = None
     failed_part: float = 0.0
+    worker: str = ""
+    reference: ReferencePoint | None = None
+
+    @property
+    def name(self) -> str:
+        """The storage element, and the type of worker if it is known."""
+        return series_name(self.storage, self.worker)
+
+    @property
+    def counted(self) -> list[HistoryPoint]:
+        """The turns that count: measured on a machine that was not busy, with the same reference job as the latest."""
+        return _counted(self.points)
+
+
+def series_name(storage: str, worker: str) -> str:
+    """Return the name of the history of a storage element on a type of worker."""
+    return f"{storage} on {worker}" if worker else storage
 
 
 def points_of(found: StudyResult, at: str, host: str, storages: Sequence[str]) -> list[HistoryPoint]:
@@ -125,32 +182,76 @@ def histories(folder: Path) -> list[StorageHistory]:
     except OSError as error:
         what = f"the directory contains no history: {error.strerror}"
         raise OptionError(what, path=str(folder), hint="create one with: branchline study schedule") from None
-    by_storage: dict[str, list[HistoryPoint]] = {}
+    by_series: dict[tuple[str, str], list[HistoryPoint]] = {}
     for line in lines:
         try:
             point: HistoryPoint = from_plain(HistoryPoint, json.loads(line))
         except ValueError:
             continue
-        by_storage.setdefault(point.storage, []).append(point)
-    return [_history(storage, points) for storage, points in by_storage.items()]
+        by_series.setdefault((point.storage, point.worker), []).append(point)
+    return [_history(*series, points) for series, points in _with_failures(by_series).items()]
 
 
-def _history(storage: str, points: list[HistoryPoint]) -> StorageHistory:
-    known = [one for one in points if one.ratio and not one.is_busy]
+def _with_failures(by_series: dict[tuple[str, str], list[HistoryPoint]]) -> dict[tuple[str, str], list[HistoryPoint]]:
+    """Add turns that failed before a worker ran the job to the turns of all types of workers."""
+    found = dict(by_series)
+    for (storage, worker), points in by_series.items():
+        of_workers = [(other, one) for other, one in by_series if other == storage and one]
+        if not worker and of_workers:
+            del found[storage, worker]
+            for series in of_workers:
+                found[series] = sorted([*found[series], *points], key=lambda one: one.at)
+    return found
+
+
+def _counted(points: Sequence[HistoryPoint]) -> list[HistoryPoint]:
+    job = next(((one.reference.version, one.reference.events) for one in reversed(points) if one.reference), None)
+    return [
+        one
+        for one in points
+        if one.ratio
+        and not one.is_busy
+        and (None if one.reference is None else (one.reference.version, one.reference.events)) == job
+    ]
+
+
+def _history(storage: str, worker: str, points: list[HistoryPoint]) -> StorageHistory:
+    known = _counted(points)
     found = change_points([math.log(one.ratio) for one in known if one.ratio])
     changes = [LevelChange(known[one.index].at, one.factor, one.p_value) for one in found]
-    recent = [one for one in known[-RECENT:] if one.ratio]
-    rates = [one.megabytes_per_s for one in recent if one.megabytes_per_s is not None]
+    recent = known[-RECENT:]
     lost = sum(one.lost for one in points[-RECENT:])
     taken = lost + sum(one.samples for one in points[-RECENT:])
     return StorageHistory(
         storage,
         points,
         changes,
-        statistics.median(one.ratio for one in recent if one.ratio) if recent else None,
-        statistics.median(rates) if rates else None,
+        _median(one.ratio for one in recent),
+        _median(one.megabytes_per_s for one in recent),
         lost / taken if taken else 0.0,
+        worker,
+        _present(points, [one.reference for one in recent if one.reference is not None]),
     )
+
+
+def _present(points: Sequence[HistoryPoint], recent: Sequence[ReferencePoint]) -> ReferencePoint | None:
+    last = next((one.reference for one in reversed(points) if one.reference is not None), None)
+    if last is None:
+        return None
+    return ReferencePoint(
+        last.version,
+        last.events,
+        _median(one.fetch_bytes_per_s for one in recent),
+        _median(one.call_bytes for one in recent),
+        _median(one.read_s for one in recent),
+        _median(one.benchmark_cpu_s for one in recent),
+        last.wrong,
+    )
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [one for one in values if one is not None]
+    return statistics.median(known) if known else None
 
 
 def verdict(found: Sequence[StorageHistory]) -> list[str]:
@@ -158,44 +259,64 @@ def verdict(found: Sequence[StorageHistory]) -> list[str]:
     comparison.
     """
     lines = [line for one in found for line in _of_storage(one)]
-    compared = sorted((one for one in found if one.ratio is not None), key=lambda one: one.ratio or 0.0)
-    if len(compared) > 1 and compared[0].ratio and compared[-1].ratio:
-        fastest, slowest = compared[0], compared[-1]
-        times = significant((slowest.ratio or 1.0) / (fastest.ratio or 1.0))
-        lines.append(f"slowest is {slowest.storage}: it takes {times} times the time of {fastest.storage}")
+    for worker in dict.fromkeys(one.worker for one in found):
+        compared = [one for one in found if one.worker == worker and one.ratio is not None]
+        compared.sort(key=lambda one: one.ratio or 0.0)
+        if len(compared) > 1 and compared[0].ratio and compared[-1].ratio:
+            fastest, slowest = compared[0], compared[-1]
+            times = significant((slowest.ratio or 1.0) / (fastest.ratio or 1.0))
+            lines.append(f"slowest is {slowest.name}: it takes {times} times the time of {fastest.name}")
     return lines
 
 
 def _of_storage(one: StorageHistory) -> list[str]:
     turns = counted(len(one.points), "turn")
+    lines = []
+    if one.reference is not None and one.reference.wrong:
+        lines.append(f"{one.name}: at {moment_text(one.points[-1].at)} {one.reference.wrong}")
     busy = sum(point.is_busy for point in one.points)
     if one.ratio is None and busy:
-        return [f"{one.storage}: no turn counts: other programs kept the machine busy ({turns})"]
+        return [*lines, f"{one.name}: no turn counts: other programs kept the machine busy ({turns})"]
     if one.ratio is None:
-        return [f"{one.storage}: nothing could be measured in {turns}: {one.points[-1].error or 'no pair is whole'}"]
-    speed = "" if one.megabytes_per_s is None else f", {significant(one.megabytes_per_s)} MB of files/s"
-    lines = [
-        f"{one.storage}: {significant(one.ratio)} times the time of the reference in the last turns{speed} ({turns})"
-    ]
+        error = one.points[-1].error or "no pair is whole"
+        return lines or [f"{one.name}: nothing could be measured in {turns}: {error}"]
+    lines.append(f"{one.name}: {_state_text(one)} ({turns})")
     told = [change for change in one.changes if abs(math.log(change.factor)) > CHANGE_TELLING]
-    lines += [f"{one.storage}: {change_text(change)}" for change in told]
+    lines += [f"{one.name}: {change_text(change)}" for change in told]
     if not told:
-        lines.append(f"{one.storage}: no change of its speed is seen")
+        lines.append(f"{one.name}: no change of its speed is seen")
     if one.failed_part:
-        error = next((point.error for point in reversed(one.points) if point.error), "")
-        lines.append(f"{one.storage}: {percent(one.failed_part, 1.0)} of the last samples failed: {error}")
+        error = next((point.error for point in reversed(one.points) if point.error), "wrong values")
+        lines.append(f"{one.name}: {percent(one.failed_part, 1.0)} of the last samples failed: {error}")
     if busy:
-        lines.append(f"{one.storage}: {counted(busy, 'turn')} on a machine busy with other programs do not count")
+        lines.append(f"{one.name}: {counted(busy, 'turn')} on a machine busy with other programs do not count")
     doubtful = sum(point.is_control_off and not point.is_busy for point in one.points)
     if doubtful:
-        lines.append(
-            f"{one.storage}: in {counted(doubtful, 'turn')} something else disturbed the machine that measures"
-        )
+        lines.append(f"{one.name}: in {counted(doubtful, 'turn')} something else disturbed the machine that measures")
     return lines
+
+
+def _state_text(one: StorageHistory) -> str:
+    """Return the present speed of a storage element that was measured."""
+    speed = "" if one.megabytes_per_s is None else f", {significant(one.megabytes_per_s)} MB of files/s"
+    state, reference = significant(one.ratio or 0.0), one.reference
+    if reference is None:
+        return f"{state} times the time of the reference in the last turns{speed}"
+    text = f"{state} times the time of its CPU benchmark in the last turns{speed}"
+    if reference.benchmark_cpu_s is not None:
+        text += f", CPU benchmark {significant(reference.benchmark_cpu_s)} s"
+    if reference.read_s is not None and reference.read_s < SAMPLE_MIN_S:
+        text += f"; samples of {significant(reference.read_s)} s are short, more --events make them longer"
+    return text
+
+
+def moment_text(at: str) -> str:
+    """Return the date and time of a turn for people."""
+    return f"{at[:16].replace('T', ' ')} UTC"
 
 
 def change_text(change: LevelChange) -> str:
     """Return a sentence with the date and the factor of a change."""
     word = "slower" if change.factor > 1 else "faster"
     times = significant(max(change.factor, 1 / change.factor))
-    return f"since {change.at[:16].replace('T', ' ')} UTC it is {times} times {word} (chance: {change.p_value:.3f})"
+    return f"since {moment_text(change.at)} it is {times} times {word} (chance: {change.p_value:.3f})"

@@ -1,7 +1,7 @@
-"""Watch storage elements with a small paired study at regular intervals, and store the history of its results.
+"""Watch storage elements with a small study at regular intervals, and store the history of its results.
 
-The reference is a copy on this machine of the first storage element's files: ratios to it do not change if the machine
-becomes faster or slower.
+A `StorageWatch` compares reads with those of a copy on this machine of the first storage element's files: ratios to it
+do not change if the machine becomes faster or slower. `branchline.lab.studies.reference_watch` runs the reference job.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.sampling.clients import copied_to
@@ -27,6 +28,43 @@ from branchline.lab.studies.study_run import FailedStudyError, StudyRun
 from branchline.lab.study import Factor, JobSettings, Level, Study
 
 REFERENCE, TURN = "reference", "turn"
+
+
+@dataclass(frozen=True)
+class WatchTurn:
+    """A turn of a watch: the ``folder`` of the history, the start time, the seed, and a function for messages."""
+
+    folder: Path
+    at: str
+    seed: int
+    say: Callable[[str], None]
+
+    @property
+    def study(self) -> Path:
+        """The directory of the turn's study."""
+        return self.folder / TURN
+
+    def failed(self, storage: str, error: str) -> HistoryPoint:
+        """Return the result for a storage element that could not be measured."""
+        return HistoryPoint(self.at, storage, error=error, lost=1, host=this_host(), seed=self.seed)
+
+
+class Watch(Protocol):
+    """Measurements that are repeated at regular intervals."""
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The storage elements, which all have the same files."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Patterns of the files below each storage element."""
+
+    def check(self) -> None:
+        """Raise OptionError for invalid settings."""
+
+    def measured(self, there: tuple[str, ...], turn: WatchTurn) -> list[HistoryPoint]:
+        """Measure the storage elements ``there``, whose files were found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +112,26 @@ class StorageWatch:
             limits=False,
         )
 
+    def measured(self, there: tuple[str, ...], turn: WatchTurn) -> list[HistoryPoint]:
+        """Compare the storage elements with the copy on this machine, which the first turn makes."""
+        reference = turn.folder / REFERENCE
+        if not reference.exists():
+            files = files_of(JobSettings(where=(there[0],), files=self.files)).of_jobs[0]
+            partial = turn.folder / f"{REFERENCE}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            for number, one in enumerate(files):
+                copied_to(one, partial / f"{number}.root", self.wait_s)
+            partial.rename(reference)
+        study = replace(self, where=there).study(reference)
+        run = StudyRun(study, turn.study, turn.seed, HereAtOnce(turn.folder), turn.say)
+        try:
+            return points_of(run.run(), turn.at, this_host(), there)
+        except FailedStudyError as error:
+            return [turn.failed(one, str(error)) for one in there]
 
-def take_turn(watch: StorageWatch, folder: Path, seed: int, say: Callable[[str], None]) -> list[HistoryPoint]:
+
+def take_turn(watch: Watch, folder: Path, seed: int, say: Callable[[str], None]) -> list[HistoryPoint]:
     """Measure all storage elements once and add the results to the history.
 
     An unavailable storage element is recorded as failed. The turn of a killed process is restarted. Raises OptionError
@@ -84,45 +140,19 @@ def take_turn(watch: StorageWatch, folder: Path, seed: int, say: Callable[[str],
     watch.check()
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        turn = folder / TURN
-        shutil.rmtree(turn, ignore_errors=True)
-        # Maps each storage element whose files cannot be listed to the error.
-        missing: dict[str, str] = {}
+        turn = WatchTurn(folder, dt.datetime.now(dt.UTC).isoformat(timespec="seconds"), seed, say)
+        shutil.rmtree(turn.study, ignore_errors=True)
+        points, there = [], []
         for one in watch.where:
             try:
                 files_of(JobSettings(where=(one,), files=watch.files))
+                there.append(one)
             except BranchlineError as error:
-                missing[one] = str(error)
-        points = [
-            HistoryPoint(at, one, error=said, lost=1, host=this_host(), seed=seed) for one, said in missing.items()
-        ]
-        there = tuple(one for one in watch.where if one not in missing)
+                points.append(turn.failed(one, str(error)))
         if there:
-            points += _measured(watch, there, folder, seed, at, say)
+            points += watch.measured(tuple(there), turn)
         add_points(folder, points)
         return points
-
-
-def _measured(
-    watch: StorageWatch, there: tuple[str, ...], folder: Path, seed: int, at: str, say: Callable[[str], None]
-) -> list[HistoryPoint]:
-    reference = folder / REFERENCE
-    if not reference.exists():
-        # Copy the files of the reference; later turns reuse the copy.
-        files = files_of(JobSettings(where=(there[0],), files=watch.files)).of_jobs[0]
-        partial = folder / f"{REFERENCE}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        for number, one in enumerate(files):
-            copied_to(one, partial / f"{number}.root", watch.wait_s)
-        partial.rename(reference)
-    settings = {**vars(watch), "where": there}
-    run = StudyRun(StorageWatch(**settings).study(reference), folder / TURN, seed, HereAtOnce(folder), say)
-    try:
-        return points_of(run.run(), at, this_host(), there)
-    except FailedStudyError as error:
-        return [HistoryPoint(at, one, error=str(error), lost=1, host=this_host(), seed=seed) for one in there]
 
 
 @contextmanager
