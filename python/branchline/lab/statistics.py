@@ -110,13 +110,16 @@ class ChangePoint:
     """A change in a history.
 
     ``index`` is the index of the first value after the change. ``factor`` is the ratio of the level after the change to
-    the level before, where levels are exponentials of the values. ``p_value`` is the fraction of permutations with a
+    the level before, where levels are exponentials of the values; ``low`` and ``high`` are the ends of its 95 %
+    interval, which does not include the uncertainty of the index. ``p_value`` is the fraction of permutations with a
     change that is at least as large.
     """
 
     index: int
     factor: float
     p_value: float
+    low: float
+    high: float
 
 
 def change_points(logs: Sequence[float], seed: int = 1) -> list[ChangePoint]:
@@ -127,10 +130,19 @@ def change_points(logs: Sequence[float], seed: int = 1) -> list[ChangePoint]:
     found = []
     for number, (index, p_value) in enumerate(borders):
         before, behind = values[edges[number] : index], values[index : edges[number + 2]]
-        # Hodges-Lehmann estimate of the shift.
-        shift = float(np.median(np.subtract.outer(behind, before)))
-        found.append(ChangePoint(index, math.exp(shift), p_value))
+        shift, low, high = np.exp(_shift(before, behind))
+        found.append(ChangePoint(index, float(shift), p_value, float(low), float(high)))
     return found
+
+
+def _shift(before: Values, behind: Values) -> Values:
+    """Return the Hodges-Lehmann estimate of the shift between two samples of `SIDE_MIN` or more values, and the 95 %
+    interval of Wilcoxon's rank sum test, with its normal approximation (Hollander and Wolfe, section 4.3).
+    """
+    differences = np.sort(np.subtract.outer(behind, before), axis=None)
+    count, sizes = len(differences), len(before) + len(behind) + 1
+    cut = int(count / 2 - float(scipy.special.ndtri(0.975)) * math.sqrt(count * sizes / 12))
+    return np.array([np.median(differences), differences[cut - 1], differences[-cut]])
 
 
 def _borders(values: Values, begin: int, draw: random.Random) -> list[tuple[int, float]]:

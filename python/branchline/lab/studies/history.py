@@ -7,13 +7,14 @@ import math
 import os
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from branchline.base.plain import finite, from_plain, to_plain
 from branchline.base.quantities import MB, counted, percent, significant
 from branchline.errors import OptionError
-from branchline.lab.statistics import change_points
+from branchline.lab.statistics import SIDE_MIN, change_points
 from branchline.lab.studies.study_result import StudyResult
 
 HISTORY = "history.jsonl"
@@ -87,15 +88,30 @@ class HistoryPoint:
         return ": ".join(filter(None, (self.place, self.processor))) if self.processor else ""
 
 
+#: The quantity that changed: the time relative to the reference of `study schedule`; or, for the reference job, the
+#: time of the storage element per byte, the CPU time of the benchmark, or both at the same time.
+Changed = Literal["time", "storage", "processor", "both"]
+
+
 @dataclass(frozen=True)
 class LevelChange:
-    """A change in the speed of a storage element: from the turn ``at`` on, reading takes ``factor`` times as long as
-    before.
+    """A change in speed: from the turn ``at`` on, reading takes ``factor`` times as long as before, with a 95 %
+    interval from ``low`` to ``high``. If ``what`` is "processor", this is the CPU time of the benchmark; if it is
+    "both", ``processor`` has the change of the benchmark.
     """
 
     at: str
     factor: float
     p_value: float
+    low: float
+    high: float
+    what: Changed = "time"
+    processor: LevelChange | None = None
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the change is large enough to be reported."""
+        return abs(math.log(self.factor)) > CHANGE_TELLING or (self.processor is not None and self.processor.is_told)
 
 
 @dataclass(frozen=True)
@@ -189,7 +205,7 @@ def histories(folder: Path) -> list[StorageHistory]:
         except ValueError:
             continue
         by_series.setdefault((point.storage, point.worker), []).append(point)
-    return [_history(*series, points) for series, points in _with_failures(by_series).items()]
+    return [history_of(*series, points) for series, points in _with_failures(by_series).items()]
 
 
 def _with_failures(by_series: dict[tuple[str, str], list[HistoryPoint]]) -> dict[tuple[str, str], list[HistoryPoint]]:
@@ -215,23 +231,49 @@ def _counted(points: Sequence[HistoryPoint]) -> list[HistoryPoint]:
     ]
 
 
-def _history(storage: str, worker: str, points: list[HistoryPoint]) -> StorageHistory:
+def history_of(storage: str, worker: str, points: list[HistoryPoint]) -> StorageHistory:
+    """Return the history of a storage element on a type of worker, from its turns in order of time."""
     known = _counted(points)
-    found = change_points([math.log(one.ratio) for one in known if one.ratio])
-    changes = [LevelChange(known[one.index].at, one.factor, one.p_value) for one in found]
     recent = known[-RECENT:]
     lost = sum(one.lost for one in points[-RECENT:])
     taken = lost + sum(one.samples for one in points[-RECENT:])
     return StorageHistory(
         storage,
         points,
-        changes,
+        _changes(known),
         _median(one.ratio for one in recent),
         _median(one.megabytes_per_s for one in recent),
         lost / taken if taken else 0.0,
         worker,
         _present(points, [one.reference for one in recent if one.reference is not None]),
     )
+
+
+def _changes(known: Sequence[HistoryPoint]) -> list[LevelChange]:
+    """Return all changes, in order. Those of the storage and of the processor are searched separately. They are one
+    change if fewer turns lie between them than a change point needs on each side.
+    """
+    reference = [one.reference for one in known if one.reference is not None]
+    if not reference:
+        return _changes_of("time", known, [one.ratio for one in known])
+    storage = _changes_of("storage", known, [1 / one.fetch_bytes_per_s for one in reference if one.fetch_bytes_per_s])
+    processor = _changes_of("processor", known, [one.benchmark_cpu_s for one in reference])
+    turn_of = {one.at: number for number, one in enumerate(known)}
+    found = []
+    for one in storage:
+        beside = [other for other in processor if abs(turn_of[other.at] - turn_of[one.at]) < SIDE_MIN]
+        nearest = min(beside, key=lambda other: abs(turn_of[other.at] - turn_of[one.at]), default=None)
+        if nearest is not None:
+            processor.remove(nearest)
+            one = replace(one, what="both", processor=nearest)
+        found.append(one)
+    return sorted([*found, *processor], key=lambda one: one.at)
+
+
+def _changes_of(what: Changed, known: Sequence[HistoryPoint], times: Sequence[float | None]) -> list[LevelChange]:
+    """Return the changes of a quantity, of which each turn has a value."""
+    found = change_points([math.log(one) for one in times if one])
+    return [LevelChange(known[one.index].at, one.factor, one.p_value, one.low, one.high, what) for one in found]
 
 
 def _present(points: Sequence[HistoryPoint], recent: Sequence[ReferencePoint]) -> ReferencePoint | None:
@@ -281,7 +323,7 @@ def _of_storage(one: StorageHistory) -> list[str]:
         error = one.points[-1].error or "no pair is whole"
         return lines or [f"{one.name}: nothing could be measured in {turns}: {error}"]
     lines.append(f"{one.name}: {_state_text(one)} ({turns})")
-    told = [change for change in one.changes if abs(math.log(change.factor)) > CHANGE_TELLING]
+    told = [change for change in one.changes if change.is_told]
     lines += [f"{one.name}: {change_text(change)}" for change in told]
     if not told:
         lines.append(f"{one.name}: no change of its speed is seen")
@@ -316,7 +358,28 @@ def moment_text(at: str) -> str:
 
 
 def change_text(change: LevelChange) -> str:
-    """Return a sentence with the date and the factor of a change."""
+    """Return a sentence with the date, the size and the subject of a change."""
+    since = f"since {moment_text(change.at)}"
+    if change.what == "both" and change.processor is not None:
+        return f"{since} both are different: {_storage_text(change)}, and {_processor_text(change.processor)}"
+    if change.what == "processor":
+        return f"{since} {_processor_text(change)}, and the storage is read as before"
+    if change.what == "storage":
+        return f"{since} {_storage_text(change)}, and the CPU benchmark takes as long as before"
+    return f"{since} it is {_times_text(change)}"
+
+
+def _storage_text(change: LevelChange) -> str:
+    return f"the storage is {_times_text(change)}"
+
+
+def _processor_text(change: LevelChange) -> str:
+    return f"the CPU benchmark is {_times_text(change)}"
+
+
+def _times_text(change: LevelChange) -> str:
     word = "slower" if change.factor > 1 else "faster"
+    ends = (change.low, change.high) if change.factor > 1 else (1 / change.high, 1 / change.low)
+    interval = " to ".join(map(significant, ends))
     times = significant(max(change.factor, 1 / change.factor))
-    return f"since {moment_text(change.at)} it is {times} times {word} (chance: {change.p_value:.3f})"
+    return f"{times} times {word} (95 %: {interval}; chance: {change.p_value:.3f})"
