@@ -109,7 +109,7 @@ def test_all_rules_are_taken_and_evaluated(prometheus: Prometheus) -> None:
     end = time.monotonic() + WAIT_S
     while True:
         rules = [one for group in prometheus.ask("rules")["groups"] for one in group["rules"]]
-        assert len(rules) == 10
+        assert len(rules) == 12
         if all(one["health"] == "ok" for one in rules):
             break
         assert time.monotonic() < end, [(one["name"], one["health"], one.get("lastError")) for one in rules]

@@ -35,6 +35,7 @@ from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.trains.trains import Trains
 from branchline.control.trials.trials import Trials
 from branchline.control.upkeep import Retention, Upkeep
+from branchline.control.watched_storages import WatchSchedule, schedules
 from branchline.records.charts.efficiency import EfficiencySum
 from branchline.records.sending.message import ReportBatch
 
@@ -85,7 +86,7 @@ class ControlRoom:
             self.accounts.unix_user_of,
         )
         self.plans = Plans(self._database, self.registry, self.trials, self.trains, self.accounts)
-        self.findings = Finder(self._database, self._history, self.trials.cpu_forecasts)
+        self.findings = Finder(self._database, self._history, self.trials.cpu_forecasts, self.watched)
         self.measures = Measures(self._database, self.trains)
         self.upkeep = Upkeep(self._database, self._history, retention)
 
@@ -162,6 +163,10 @@ class ControlRoom:
         """Return the times of the last jobs of a period that have ended."""
         with self._database.reading() as connection:
             return job_times(connection, period)
+
+    def watched(self) -> list[WatchSchedule]:
+        """Return the schedules of watched storage systems in the control room's directory."""
+        return schedules(self.folder)
 
     def close(self) -> None:
         """Stop the background threads, close the database, and release the lock of the directory."""

@@ -102,7 +102,7 @@ def test_few_histories_have_a_false_alarm_on_any_day_and_most_changes_are_found_
     for seed in range(1000, 1200):
         points = days(seed)
         on_any_day += any(alarms([history(points[:count])], now(points[:count])) for count in range(10, 61))
-        points = days(seed, 40, storage=1.2)
+        points = days(seed, 50, at=40, storage=1.2)
         found = history(points)
         found_late += not alarms([found], now(points))
         covered += any(one.low <= 1.2 <= one.high for one in found.changes)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from branchline.base.limits import FINDINGS_PAUSE_S, FINDINGS_TIME_SHARE
 from branchline.control.background_errors import trouble_of
 from branchline.control.database import Database
+from branchline.control.findings.alarm_findings import alarms_of
 from branchline.control.findings.finding import Finding
 from branchline.control.findings.job_findings import OF_JOBS, missed_forecasts
 from branchline.control.findings.reading import large_reads, slow_round_trips, wrong_locality
@@ -19,6 +20,8 @@ from branchline.control.findings.speed_samples import speeds_in
 from branchline.control.history.parquet_folder import HistoryFolder
 from branchline.control.history.queries import file_groups
 from branchline.control.reports.readings import Period
+from branchline.control.watched_storages import WatchSchedule
+from branchline.lab.studies.alarms import WRONG_VALUES
 
 #: Names of the periods that are searched, with their lengths in days. Each period ends now.
 DAYS = {"day": 1, "week": 7, "month": 30}
@@ -27,7 +30,7 @@ _WEEK_BEFORE = timedelta(days=7)
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings of a period, most expensive first.
+    """The findings of a period: wrong values first, then the most expensive ones.
 
     ``since`` is the start of the period and ``made`` the search time (ISO 8601, UTC; both empty before the first
     search). ``trouble`` is the error of the last search; empty on success.
@@ -41,18 +44,25 @@ class Findings:
 
 
 class Finder:
-    """A thread that searches for findings whenever the database has changed.
+    """A thread that searches for findings whenever the database or a history of watched storage systems has changed.
 
     Pauses between searches limit the fraction of the time in which the thread works.
     """
 
     def __init__(
-        self, database: Database, history: HistoryFolder, forecasts: Callable[[], Mapping[str, float]]
+        self,
+        database: Database,
+        history: HistoryFolder,
+        forecasts: Callable[[], Mapping[str, float]],
+        watched: Callable[[], list[WatchSchedule]],
     ) -> None:
-        """``forecasts`` is a function that returns the predicted CPU seconds per event for each wagon name."""
+        """``forecasts`` is a function that returns the predicted CPU seconds per event for each wagon name, ``watched``
+        one that returns the schedules of watched storage systems.
+        """
         self._database = database
         self._history = history
         self._forecasts = forecasts
+        self._watched = watched
         self._found = {period: Findings(period) for period in DAYS}
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -96,8 +106,8 @@ class Finder:
             for find in OF_JOBS:
                 found += find(connection, span)
             found += missed_forecasts(connection, span, forecasts)
-        found += [*large_reads(groups), *slow_round_trips(groups)]
-        found.sort(key=lambda one: -(one.proposal.gain_s.value if one.proposal else 0.0))
+        found += [*large_reads(groups), *slow_round_trips(groups), *alarms_of(self._watched())]
+        found.sort(key=lambda one: (one.kind != WRONG_VALUES, -(one.proposal.gain_s.value if one.proposal else 0.0)))
         findings = Findings(period, _text(since), now.isoformat(timespec="seconds"), found)
         self._keep(findings)
         return findings
@@ -109,10 +119,11 @@ class Finder:
 
     def _keep_looking(self) -> None:
         seen, pause_s = -1, 0.0
+        seen_watched: list[WatchSchedule] = []
         while not self._end.wait(pause_s):
             pause_s = FINDINGS_PAUSE_S
-            version = self._database.version
-            if version == seen:
+            watched = self._watched()
+            if (self._database.version, watched) == (seen, seen_watched):
                 continue
             began_s = time.monotonic()
             for period in DAYS:
@@ -126,7 +137,7 @@ class Finder:
                     self._keep(Findings(period, before.since, before.made, before.findings, trouble))
             # Read the version after the search, because storing findings increases the version and must not cause
             # another search.
-            seen = self._database.version
+            seen, seen_watched = self._database.version, watched
             pause_s = max(FINDINGS_PAUSE_S, (time.monotonic() - began_s) / FINDINGS_TIME_SHARE)
 
 

@@ -23,7 +23,10 @@ ALARM_DAYS = 30
 
 @dataclass(frozen=True)
 class Alarm:
-    """A problem of a storage element on a type of worker, since the turn ``at``. ``change`` is the change to slower."""
+    """A problem of a storage element on a type of worker, since the turn ``at``.
+
+    ``lost_part`` is the part of the samples of the latest turn that failed, ``change`` the change to slower.
+    """
 
     kind: str
     storage: str
@@ -31,6 +34,7 @@ class Alarm:
     at: str
     sentence: str
     turns: int
+    lost_part: float = 0.0
     change: LevelChange | None = None
 
 
@@ -44,18 +48,24 @@ def alarms(found: Sequence[StorageHistory], now: datetime | None = None) -> list
 
 def _of_history(one: StorageHistory, since: datetime) -> list[Alarm]:
     last = one.points[-1]
-    turns = len(one.points)
+    turns, lost_part = len(one.points), last.lost / max(last.lost + last.samples, 1)
     if one.reference is not None and one.reference.wrong:
         sentence = f"{one.name}: the reference job found at {moment_text(last.at)}: {one.reference.wrong}"
-        return [Alarm(WRONG_VALUES, one.storage, one.worker, last.at, sentence, turns)]
+        return [Alarm(WRONG_VALUES, one.storage, one.worker, last.at, sentence, turns, lost_part)]
     if last.lost and not last.samples:
         sentence = f"{one.name}: no sample could be read at {moment_text(last.at)}: {last.error}"
-        return [Alarm(UNREADABLE, one.storage, one.worker, last.at, sentence, turns)]
+        return [Alarm(UNREADABLE, one.storage, one.worker, last.at, sentence, turns, lost_part)]
     return [
-        Alarm(SLOWER, one.storage, one.worker, change.at, f"{one.name}: {change_text(change)}", turns, change)
+        Alarm(
+            SLOWER, one.storage, one.worker, change.at, f"{one.name}: {change_text(change)}", turns, lost_part, change
+        )
         for change in _latest(one.changes)
-        if is_slower(change) and datetime.fromisoformat(change.at) >= since
+        if is_slower(change) and _moment(one, change) >= since
     ]
+
+
+def _moment(one: StorageHistory, change: LevelChange) -> datetime:
+    return next(point.moment for point in one.points if point.at == change.at)
 
 
 def is_slower(change: LevelChange) -> bool:

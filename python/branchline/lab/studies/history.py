@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 import os
@@ -83,6 +84,12 @@ class HistoryPoint:
     point_version: int = POINT_VERSION
 
     @property
+    def moment(self) -> dt.datetime:
+        """The time of the turn. Raises ValueError."""
+        found = dt.datetime.fromisoformat(self.at)
+        return found.replace(tzinfo=found.tzinfo or dt.UTC)
+
+    @property
     def worker(self) -> str:
         """The type of the worker that ran the reference job: its processor, and the farm; empty if unknown."""
         return ": ".join(filter(None, (self.place, self.processor))) if self.processor else ""
@@ -139,7 +146,7 @@ class StorageHistory:
     @property
     def counted(self) -> list[HistoryPoint]:
         """The turns that count: measured on a machine that was not busy, with the same reference job as the latest."""
-        return _counted(self.points)
+        return counted_points(self.points)
 
 
 def series_name(storage: str, worker: str) -> str:
@@ -202,6 +209,7 @@ def histories(folder: Path) -> list[StorageHistory]:
     for line in lines:
         try:
             point: HistoryPoint = from_plain(HistoryPoint, json.loads(line))
+            point.moment  # noqa: B018 - raises ValueError for an invalid time
         except ValueError:
             continue
         by_series.setdefault((point.storage, point.worker), []).append(point)
@@ -220,12 +228,14 @@ def _with_failures(by_series: dict[tuple[str, str], list[HistoryPoint]]) -> dict
     return found
 
 
-def _counted(points: Sequence[HistoryPoint]) -> list[HistoryPoint]:
+def counted_points(points: Sequence[HistoryPoint]) -> list[HistoryPoint]:
+    """Return the turns that count: measured on a machine that was not busy, with the same job as the latest turn."""
     job = next(((one.reference.version, one.reference.events) for one in reversed(points) if one.reference), None)
     return [
         one
         for one in points
         if one.ratio
+        and one.ratio > 0
         and not one.is_busy
         and (None if one.reference is None else (one.reference.version, one.reference.events)) == job
     ]
@@ -233,7 +243,7 @@ def _counted(points: Sequence[HistoryPoint]) -> list[HistoryPoint]:
 
 def history_of(storage: str, worker: str, points: list[HistoryPoint]) -> StorageHistory:
     """Return the history of a storage element on a type of worker, from its turns in order of time."""
-    known = _counted(points)
+    known = counted_points(points)
     recent = known[-RECENT:]
     lost = sum(one.lost for one in points[-RECENT:])
     taken = lost + sum(one.samples for one in points[-RECENT:])
@@ -256,7 +266,8 @@ def _changes(known: Sequence[HistoryPoint]) -> list[LevelChange]:
     reference = [one.reference for one in known if one.reference is not None]
     if not reference:
         return _changes_of("time", known, [one.ratio for one in known])
-    storage = _changes_of("storage", known, [1 / one.fetch_bytes_per_s for one in reference if one.fetch_bytes_per_s])
+    rates = [one.fetch_bytes_per_s for one in reference]
+    storage = _changes_of("storage", known, [1 / one if one else None for one in rates])
     processor = _changes_of("processor", known, [one.benchmark_cpu_s for one in reference])
     turn_of = {one.at: number for number, one in enumerate(known)}
     found = []
@@ -271,8 +282,10 @@ def _changes(known: Sequence[HistoryPoint]) -> list[LevelChange]:
 
 
 def _changes_of(what: Changed, known: Sequence[HistoryPoint], times: Sequence[float | None]) -> list[LevelChange]:
-    """Return the changes of a quantity, of which each turn has a value."""
-    found = change_points([math.log(one) for one in times if one])
+    """Return the changes of a quantity; none if a turn has no value."""
+    if any(one is None or one <= 0 for one in times):
+        return []
+    found = change_points([math.log(one) for one in times if one is not None])
     return [LevelChange(known[one.index].at, one.factor, one.p_value, one.low, one.high, what) for one in found]
 
 

@@ -96,7 +96,7 @@ def test_rules_and_dashboard_name_metrics_that_there_are(room: ControlRoom) -> N
     there = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")}
     folder = files("branchline.control.web").joinpath("monitoring")
     rules = re.findall(r"expr:(.*?)(?=\n\s+(?:for|labels):)", folder.joinpath("alerts.yml").read_text(), re.DOTALL)
-    assert len(rules) == 10
+    assert len(rules) == 12
     panels = json.loads(folder.joinpath("dashboard.json").read_text())["panels"]
     expressions = [*rules, *(one["expr"] for panel in panels for one in panel["targets"])]
     named = set().union(*map(names_in, expressions))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from branchline.base.quantities import duration, percent, ratio
+from branchline.control.findings.alarm_findings import WATCHED_PAGE
 from branchline.control.findings.finder import DAYS
 from branchline.control.findings.finding import Finding
 from branchline.control.metrics import troubles_of
@@ -15,7 +16,7 @@ def findings(ask: Ask) -> Page:
     """The latest findings of a period. Periods longer than a month show the findings of a month."""
     shown = ask.room.findings.last(ask.period if ask.period in DAYS else "month")
     troubles = [one for one in troubles_of(ask.room) if one.why] if ask.person.is_operator else []
-    words = {"estimate": estimate, "command": ask.command}
+    words = {"estimate": estimate, "command": ask.command, "watched_page": WATCHED_PAGE}
     return Page("findings.html", "Findings", shown, {"periods": list(DAYS), "troubles": troubles, **words})
 
 

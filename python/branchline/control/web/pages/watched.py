@@ -1,14 +1,21 @@
-"""The page of watched storage systems: read time relative to a reference storage system, over time."""
+"""The page of watched storage systems: read time relative to a reference storage system, and the rates of the reference
+job, over time.
+"""
 
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from branchline.control.watched_storages import WatchedStorage, WatchSchedule, schedules
+from branchline.base.quantities import MB
+from branchline.control.watched_storages import WatchedStorage, WatchSchedule
 from branchline.control.web.pages.page import Ask, Page
+from branchline.control.web.pictures import LineChart, TimeSeries, line_picture, seconds_since
+from branchline.lab.studies.history import ReferencePoint, counted_points
 
 _WIDTH, _HEIGHT, _MARGIN = 320, 60, 4
 #: SVG template of a plot: a line of values, and a thin horizontal line at the ratio 1.
@@ -27,10 +34,46 @@ class Watched:
 
 
 def watched(ask: Ask) -> Page:
-    """The histories that `branchline study schedule` stores in the control room's directory."""
-    shown = Watched(schedules(ask.room.folder))
-    pictures = {(schedule.name, one.storage): _line(one) for schedule in shown.schedules for one in schedule.storages}
-    return Page("watched.html", "Watched storages", shown, {"pictures": pictures})
+    """The histories that `branchline study schedule` and `study reference` store in the control room's directory."""
+    shown = Watched(ask.room.watched())
+    every = [(schedule.name, one) for schedule in shown.schedules for one in schedule.storages]
+    pictures = {(name, one.name): _line(one) for name, one in every if one.reference is None}
+    charts = {(name, one.name): _charts(one) for name, one in every if one.reference is not None}
+    return Page("watched.html", "Watched storages", shown, {"pictures": pictures, "charts": charts})
+
+
+def _charts(storage: WatchedStorage) -> list[LineChart]:
+    """Plot the reading rate and the CPU benchmark of the reference job over time."""
+    return [
+        _chart(
+            "MB per second of reading time",
+            storage,
+            ("storage", "both"),
+            lambda one: None if one.fetch_bytes_per_s is None else one.fetch_bytes_per_s / MB,
+        ),
+        _chart("CPU time of the benchmark in s", storage, ("processor", "both"), lambda one: one.benchmark_cpu_s),
+    ]
+
+
+def _chart(
+    title: str, storage: WatchedStorage, changed: tuple[str, ...], value: Callable[[ReferencePoint], float | None]
+) -> LineChart:
+    """Plot a quantity at all turns that count, and its median between changes."""
+    counted = [(one.at, value(one.reference)) for one in counted_points(storage.turns) if one.reference is not None]
+    known = [(at, number) for at, number in counted if number is not None and math.isfinite(number)]
+    if not known:
+        return LineChart(title)
+    start = known[0][0]
+    points = [(seconds_since(start, at), number) for at, number in known]
+    changes = [one.processor if title.startswith("CPU") and one.processor else one for one in storage.level_changes]
+    edges = [seconds_since(start, one.at) for one in changes if one.what in changed]
+    levels = []
+    for begin, end in zip([-math.inf, *edges], [*edges, math.inf], strict=True):
+        part = [(t, number) for t, number in points if begin <= t < end]
+        if part:
+            level = statistics.median(number for _, number in part)
+            levels.append([(part[0][0], level), (part[-1][0], level)])
+    return line_picture(title, [TimeSeries("turns", [points]), TimeSeries("median between changes", levels)], start)
 
 
 def _line(storage: WatchedStorage) -> Markup:
