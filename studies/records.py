@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.base.plain import finite, from_plain, to_plain
-from branchline.lab.sampling.job import this_processor
 from branchline.lab.studies.study_result import StudyResult
+from branchline.records.sensors.this_process import processor
 from studies.findings import ArmRatio
 from studies.published import STUDIES
 
@@ -33,7 +33,7 @@ class Machine:
     def now(cls) -> Machine:
         return cls(
             dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
-            this_processor(),
+            processor(),
             len(os.sched_getaffinity(0)),
             os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             f"{platform.system()} {platform.release().partition('-')[0]}",

@@ -76,7 +76,7 @@ def schedules(folder: Path) -> list[WatchSchedule]:
     found = []
     for history in sorted((folder / WATCHED).glob(f"*/{HISTORY}")):
         # The directory of a schedule may be removed at any time.
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             schedule, known = _schedule(history.parent, history.stat().st_mtime_ns)
             # Alarms end with time, also without a new turn.
             found.append(replace(schedule, alarms=alarms(known)))

@@ -23,10 +23,10 @@ from branchline.errors import BranchlineError, OptionError
 from branchline.lab.reference.frozen_events import BRANCHES, CLUSTER_EVENTS, clusters
 from branchline.lab.reference.frozen_file import EVENTS_MAX, KNOWN, FrozenFile, frozen_file, write_frozen
 from branchline.lab.reference.frozen_job import run_frozen_job
-from branchline.lab.sampling.job import this_processor
 from branchline.lab.studies.history import HistoryPoint, ReferencePoint, add_points, histories, verdict
 from branchline.lab.studies.reference_watch import ReferenceWatch
 from branchline.lab.studies.schedule import take_turn
+from branchline.records.sensors.this_process import processor
 
 #: A small reference file, as it is on every machine.
 SMALL = FrozenFile(
@@ -111,7 +111,7 @@ def test_a_turn_measures_a_folder_and_a_server_beside_the_processor(tmp_path: Pa
         points = turn(tmp_path / "watched", tmp_path / "se", url)
     assert [one.storage for one in points] == [str(tmp_path / "se"), url]
     for one in points:
-        assert (one.samples, one.lost, one.error, one.worker) == (6, 0, "", this_processor())
+        assert (one.samples, one.lost, one.error, one.worker) == (6, 0, "", processor())
         assert one.ratio
         assert (one.low or 0.0) <= one.ratio <= (one.high or 0.0)
         reference = one.reference
@@ -174,9 +174,9 @@ def test_the_command_puts_the_file_and_says_what_it_found(tmp_path: Path) -> Non
     assert not (tmp_path / "unmounted").exists()
     missing, found = done.stdout.splitlines()
     assert missing.startswith("unmounted: not measured: ")
-    assert re.match(rf"se on {re.escape(this_processor())}: \d+\.\d+ times the time of the CPU benchmark \(", found)
+    assert re.match(rf"se on {re.escape(processor())}: \d+\.\d+ times the time of the CPU benchmark \(", found)
     said = run_branchline(tmp_path, ["study", "history", "out"])
-    assert f"se on {this_processor()}: " in said.stdout, said.stderr
+    assert f"se on {processor()}: " in said.stdout, said.stderr
     refused = run_branchline(tmp_path, ["study", "reference", "se", "-o", "out", "--samples", "3"])
     assert "3 samples are too few" in refused.stderr
 
@@ -186,4 +186,4 @@ def test_the_job_runs_on_a_farm(tmp_path: Path) -> None:
     write_frozen(tmp_path / "se", 2000)
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
         [point] = turn(tmp_path / "watched", tmp_path / "se", on=executor)
-    assert (point.samples, point.lost, point.worker) == (6, 0, f"executor: {this_processor()}")
+    assert (point.samples, point.lost, point.worker) == (6, 0, f"executor: {processor()}")

@@ -294,7 +294,9 @@ def reference(
     samples: Annotated[
         int, Option("--samples", minimum=1, metavar="N", help="Samples of each WHERE per turn, 6 or more.")
     ] = 6,
-    minutes: Annotated[int, Option("--minutes", minimum=1, metavar="N", help="Time limit of a turn.")] = 10,
+    minutes: Annotated[
+        int, Option("--minutes", minimum=1, metavar="N", help="Time limit of a turn and of each sample.")
+    ] = 10,
     every: Annotated[
         str, Option("--every", metavar="TIME", help="Repeat at this interval, such as 1d or 6h (default: once).")
     ] = "",
@@ -332,7 +334,8 @@ def reference(
             log(f"copy {frozen.name} to {one} with another program")
         elif place.is_dir() and not (place / frozen.name).exists():
             write_frozen(place, frozen.events)
-    watch = ReferenceWatch(where=tuple(where), frozen=frozen, samples=samples, budget_s=60.0 * minutes, on=on)
+    limit_s = 60.0 * minutes
+    watch = ReferenceWatch(where=tuple(where), frozen=frozen, samples=samples, budget_s=limit_s, wait_s=limit_s, on=on)
     _take_turns(watch, output, every, turns, seed)
 
 

@@ -28,7 +28,7 @@ from branchline.reading.locations import shown_command
 from branchline.records.sending.message import JobIdentity, ReportBatch, split
 from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading
 from branchline.records.sensors.status import STOPPED, TrainStatus
-from branchline.records.sensors.this_process import branchline_version, host
+from branchline.records.sensors.this_process import branchline_version, host, processor
 
 #: Reporter of jobs that the control room reports itself. Not a valid account name, because it contains spaces.
 REPORTER = "the control room"
@@ -212,7 +212,7 @@ def _trusted_record(record: JobRecord, train: Train, identity: JobIdentity) -> J
         host=machine,
         files=[replace(one, site=site, host=machine) for one in record.files],
         sites=[replace(one, site=site) for one in record.sites],
-        worker_phases=[replace(one, site=site, host=machine) for one in record.worker_phases],
+        worker_phases=[replace(one, site=site, host=machine, processor=processor()) for one in record.worker_phases],
     )
 
 

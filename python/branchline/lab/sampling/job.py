@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,14 +113,3 @@ class Counts:
 
 def this_host() -> str:
     return socket.gethostname()
-
-
-def this_processor() -> str:
-    """Return the processor model that the kernel reports."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.machine()

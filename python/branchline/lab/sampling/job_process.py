@@ -19,7 +19,8 @@ from typing import TextIO
 from branchline.jobs.interruption import SIGNALS
 from branchline.jobs.workers.fork_server import Forkable
 from branchline.lab.sampling.clients import prepare, reader_of
-from branchline.lab.sampling.job import Counts, JobOutcome, JobRequest, this_host, this_processor
+from branchline.lab.sampling.job import Counts, JobOutcome, JobRequest, this_host
+from branchline.records.sensors.this_process import processor
 
 READY, GO = "ready", "go"
 #: Size of a block in ru_inblock (getrusage(2)).
@@ -91,7 +92,7 @@ def _outcome(request: JobRequest, answers: TextIO) -> JobOutcome:
         after.disk_bytes - before.disk_bytes,
         counts.phases,
         this_host(),
-        this_processor(),
+        processor(),
         error,
         reference=counts.reference,
     )

@@ -47,11 +47,11 @@ def alarms(found: Sequence[StorageHistory], now: datetime | None = None) -> list
 
 
 def _of_history(one: StorageHistory, since: datetime) -> list[Alarm]:
-    last = one.points[-1]
+    last, latest = one.points[-1], one.latest_reference
     turns, lost_part = len(one.points), last.lost / max(last.lost + last.samples, 1)
-    if one.reference is not None and one.reference.wrong:
-        sentence = f"{one.name}: the reference job found at {moment_text(last.at)}: {one.reference.wrong}"
-        return [Alarm(WRONG_VALUES, one.storage, one.worker, last.at, sentence, turns, lost_part)]
+    if latest is not None and latest.reference is not None and latest.reference.wrong:
+        sentence = f"{one.name}: the reference job found at {moment_text(latest.at)}: {latest.reference.wrong}"
+        return [Alarm(WRONG_VALUES, one.storage, one.worker, latest.at, sentence, turns, lost_part)]
     if last.lost and not last.samples:
         sentence = f"{one.name}: no sample could be read at {moment_text(last.at)}: {last.error}"
         return [Alarm(UNREADABLE, one.storage, one.worker, last.at, sentence, turns, lost_part)]

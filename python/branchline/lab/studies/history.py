@@ -144,6 +144,11 @@ class StorageHistory:
         return series_name(self.storage, self.worker)
 
     @property
+    def latest_reference(self) -> HistoryPoint | None:
+        """The latest turn in which the reference job ran."""
+        return next((one for one in reversed(self.points) if one.reference is not None), None)
+
+    @property
     def counted(self) -> list[HistoryPoint]:
         """The turns that count: measured on a machine that was not busy, with the same reference job as the latest."""
         return counted_points(self.points)
@@ -210,7 +215,7 @@ def histories(folder: Path) -> list[StorageHistory]:
         try:
             point: HistoryPoint = from_plain(HistoryPoint, json.loads(line))
             point.moment  # noqa: B018 - raises ValueError for an invalid time
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         by_series.setdefault((point.storage, point.worker), []).append(point)
     return [history_of(*series, points) for series, points in _with_failures(by_series).items()]
@@ -283,7 +288,7 @@ def _changes(known: Sequence[HistoryPoint]) -> list[LevelChange]:
 
 def _changes_of(what: Changed, known: Sequence[HistoryPoint], times: Sequence[float | None]) -> list[LevelChange]:
     """Return the changes of a quantity; none if a turn has no value."""
-    if any(one is None or one <= 0 for one in times):
+    if any(one is None or not 0 < one < math.inf for one in times):
         return []
     found = change_points([math.log(one) for one in times if one is not None])
     return [LevelChange(known[one.index].at, one.factor, one.p_value, one.low, one.high, what) for one in found]
@@ -327,8 +332,9 @@ def verdict(found: Sequence[StorageHistory]) -> list[str]:
 def _of_storage(one: StorageHistory) -> list[str]:
     turns = counted(len(one.points), "turn")
     lines = []
-    if one.reference is not None and one.reference.wrong:
-        lines.append(f"{one.name}: at {moment_text(one.points[-1].at)} {one.reference.wrong}")
+    latest = one.latest_reference
+    if latest is not None and latest.reference is not None and latest.reference.wrong:
+        lines.append(f"{one.name}: at {moment_text(latest.at)} {latest.reference.wrong}")
     busy = sum(point.is_busy for point in one.points)
     if one.ratio is None and busy:
         return [*lines, f"{one.name}: no turn counts: other programs kept the machine busy ({turns})"]

@@ -18,7 +18,7 @@ from branchline.errors import OptionError
 from branchline.lab.reference.frozen_file import KNOWN, REFERENCE_VERSION, FrozenFile
 from branchline.lab.reference.measures import ReferenceMeasures
 from branchline.lab.sampling.farms import taker_on
-from branchline.lab.sampling.job import this_host, this_processor
+from branchline.lab.sampling.job import this_host
 from branchline.lab.sampling.machine import was_busy
 from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample
 from branchline.lab.statistics import PAIRS_MIN, paired_ratio
@@ -26,6 +26,7 @@ from branchline.lab.studies.history import HistoryPoint, ReferencePoint
 from branchline.lab.studies.schedule import WatchTurn
 from branchline.lab.studies.study_run import FailedStudyError, StudyRun
 from branchline.lab.study import Factor, JobSettings, Level, Study, Value
+from branchline.records.sensors.this_process import processor
 
 #: Minimum reading time in seconds: less is not told from zero.
 _FETCH_MIN_S = 1e-6
@@ -145,7 +146,7 @@ class _Run:
     @classmethod
     def of(cls, sample: StudySample) -> _Run:
         job = next(iter(sample.jobs), None)
-        here = "" if sample.place else this_processor()
+        here = "" if sample.place else processor()
         if job is None:
             return cls(sample, None, here, "", sample.error)
         return cls(sample, job.reference, job.processor or here, job.host, sample.error or job.error)

@@ -428,7 +428,9 @@ class JobFault:
 
 @dataclass
 class WorkerPhases:
-    """The wall time of a worker by phase; the phases add up to ``wall_s``."""
+    """The wall time of a worker by phase; the phases add up to ``wall_s``. ``processor`` is the model of its processor,
+    empty if unknown.
+    """
 
     worker: int
     host: str = ""
@@ -446,6 +448,7 @@ class WorkerPhases:
     idle: float = 0.0
     lost: float = 0.0
     other: float = 0.0
+    processor: str = ""
 
 
 @dataclass

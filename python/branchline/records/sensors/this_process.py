@@ -1,4 +1,4 @@
-"""CPU time, peak memory and host of this process, and the package versions that a job's results depend on."""
+"""CPU time, peak memory, host and processor of this process, and package versions that a job's results depend on."""
 
 from __future__ import annotations
 
@@ -105,6 +105,18 @@ def memory_peak_bytes() -> int:
 def host() -> str:
     """Return the name of this machine."""
     return platform.node() or "localhost"
+
+
+@cache
+def processor() -> str:
+    """Return the processor model that the kernel reports."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()
 
 
 def cpu_count() -> int:

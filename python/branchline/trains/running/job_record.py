@@ -247,8 +247,8 @@ class RecordMaker:
         is_replaced = any(one.worker == worker for one in self.lost)
         rest = "idle" if self.plan.settings.on is not None else "lost" if is_replaced else "other"
         phases[rest] += max(0.0, run_s - sum(phases.values()))
-        where, site = (times.host, times.site) if times else (host(), "")
-        return WorkerPhases(worker, where, site, run_s, **phases)
+        where, site, kind = (times.host, times.site, times.processor) if times else (host(), "", "")
+        return WorkerPhases(worker, where, site, run_s, **phases, processor=kind)
 
     def _wagon(self, wagon: Wagon, share: WagonShare, output: object) -> WagonRecord:
         cutflows, left_out = cutflow_records(output)

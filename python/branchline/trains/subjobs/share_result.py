@@ -109,6 +109,7 @@ class WorkerTimes:
     memory_peak_bytes: int
     threads: int = 1
     site: str = ""
+    processor: str = ""
 
 
 @dataclass(kw_only=True)

@@ -27,7 +27,7 @@ from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
 from branchline.records.sensors.record import MemoryRetry, WagonFault
 from branchline.records.sensors.storage_counts import links_chosen
-from branchline.records.sensors.this_process import cpu_s, host, memory_peak_bytes
+from branchline.records.sensors.this_process import cpu_s, host, memory_peak_bytes, processor
 from branchline.trains.subjobs.folding import NeighbourFolding
 from branchline.trains.subjobs.locality import Locality, Obedience
 from branchline.trains.subjobs.share_records import ShareRecords
@@ -542,7 +542,14 @@ class Worker:
         phases = split_reading(self._clock.seconds(), self._waited)
         cpu_seconds = cpu_s() + self._context.loading_cpu_s
         return WorkerTimes(
-            time.monotonic(), host(), phases, cpu_seconds, memory_peak_bytes(), self._threads, self._locality.spot.site
+            time.monotonic(),
+            host(),
+            phases,
+            cpu_seconds,
+            memory_peak_bytes(),
+            self._threads,
+            self._locality.spot.site,
+            processor(),
         )
 
 

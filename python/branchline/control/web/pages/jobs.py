@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from branchline.base.limits import FILES_PAGE_MAX, JOBS_PAGE_MAX
+from branchline.control.reference_comparison import beside_reference
 from branchline.control.reports.jobs import ORDERS, SILENT, FilesPage, JobDetails, JobQuery, JobRow
 from branchline.control.reports.periods import FAR, NEAR
 from branchline.control.room import ControlRoom
@@ -86,15 +87,12 @@ def jobs(ask: Ask) -> Page:
 def job(ask: Ask) -> Page:
     """One job, with its status, progress over time, reads, and the costs of its wagons."""
     found = _job(ask.room, ask.path("job"))
-    return Page(
-        "job.html",
-        found.row.identity.name or "job",
-        found,
-        {
-            "charts": job_charts(found),
-            "summary": summary(found.record, advise_job(found.record)) if found.record else [],
-        },
-    )
+    lines, compared = [], []
+    if found.record is not None:
+        lines = summary(found.record, advise_job(found.record))
+        compared = beside_reference(found.record, ask.room.watched())
+    extra = {"charts": job_charts(found), "summary": lines, "compared": compared}
+    return Page("job.html", found.row.identity.name or "job", found, extra)
 
 
 def job_charts(found: JobDetails) -> list[Chart]:
