@@ -22,8 +22,9 @@ from branchline.records.sensors.record import JobRecord, StorageRecord
 RECENT = timedelta(days=7)
 #: Minimum reading time in seconds and minimum number of bytes of a job, below which its rate says little.
 FETCH_TELLING_S, BYTES_TELLING = 1.0, 100 * MB
-#: Maximum ratio of the mean sizes of the requests of the job and of the reference job: small requests wait longer.
-REQUEST_TIMES_MAX = 4.0
+#: Maximum ratio of the mean sizes of the requests of the job and of the reference job: where each request waits for the
+#: server, a rate may be proportional to the size of requests.
+REQUEST_TIMES_MAX = 2.0
 
 
 def beside_reference(record: JobRecord, schedules: Sequence[WatchSchedule]) -> list[str]:
