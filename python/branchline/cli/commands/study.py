@@ -288,7 +288,7 @@ def reference(
     events: Annotated[
         int | None,
         Option(
-            "--events", minimum=1, metavar="N", help="Events of the reference file (default: 7000000, a 416 MB file)."
+            "--events", minimum=1, metavar="N", help="Events of the reference file (default: 10000000, a 594 MB file)."
         ),
     ] = None,
     samples: Annotated[

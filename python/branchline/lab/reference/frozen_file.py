@@ -24,7 +24,7 @@ from branchline.writing.recreate.writable_file import create
 REFERENCE_VERSION = 1
 #: Default number of events, with which the job takes at least two seconds on a fast core: shorter samples vary more.
 #: Maximum number of events, with which the file stays below the 2 GB at which its format changes.
-EVENTS, EVENTS_MAX = 7_000_000, 30_000_000
+EVENTS, EVENTS_MAX = 10_000_000, 30_000_000
 #: Fast to decompress, and its output does not depend on the processor.
 _CODEC = "zstd:1"
 #: The date of everything in the file: 2026-01-01 00:00:00 as a TDatime.
@@ -49,9 +49,9 @@ class FrozenFile:
 #: The reference file with the default number of events.
 KNOWN = FrozenFile(
     EVENTS,
-    415_843_363,
-    "2f3405ae462ac53819c9555bddc56c1d92d8070ecdcdf0c2109be88b2cc242a8",
-    "09390828a08f0952e826b938644fcb3d3e94cfb6ef07dfd61c0d1c4233b7d4fe",
+    594_041_469,
+    "9e5c4a28e9fcadd9579afdc9988bad00f7c04c6277b1f079fde03e76e861ca45",
+    "22a95310ee8e94e009ac5ce5997a21d4caf8cba0a1135eb1388c3528732dfd7d",
 )
 
 

@@ -25,7 +25,7 @@ _WEIGHTS = 1009
 @dataclass
 class FrozenValues:
     """What the analysis finds: the number of events, the sum of each branch, a sum that depends on the order of the
-    events, the spectrum of squared transverse momenta, and that of squared invariant masses of the first two particles
+    events, the spectrum of squared transverse momenta, and that of squared invariant masses of neighbouring particles
     with opposite charges.
     """
 
@@ -45,8 +45,9 @@ class FrozenValues:
         self.ordered_sum += int(((flat["event"] % _WEIGHTS + 1) * (flat["met"] + 1)).sum())
         px, py, pz, e, charge, _ = (flat[f"particle_{name}"] for name in OF_PARTICLE)
         self.pt2 = _filled(self.pt2, px * px + py * py, _PT2_SHIFT)
-        first = (np.cumsum(counts) - counts)[counts > 1]
-        first = first[charge[first] != charge[first + 1]]
+        has_next = np.ones(len(px), dtype=bool)
+        has_next[np.cumsum(counts)[counts > 0] - 1] = False
+        first = np.flatnonzero(has_next[:-1] & (charge[:-1] != charge[1:]))
         pair = [one[first] + one[first + 1] for one in (e, px, py, pz)]
         self.mass2 = _filled(self.mass2, pair[0] ** 2 - pair[1] ** 2 - pair[2] ** 2 - pair[3] ** 2, _MASS2_SHIFT)
 
