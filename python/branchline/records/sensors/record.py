@@ -428,9 +428,7 @@ class JobFault:
 
 @dataclass
 class WorkerPhases:
-    """The wall time of a worker by phase; the phases add up to ``wall_s``. ``processor`` is the model of its processor,
-    empty if unknown.
-    """
+    """The wall time of a worker, whose phases add up to ``wall_s``, and the model of its ``processor``."""
 
     worker: int
     host: str = ""
