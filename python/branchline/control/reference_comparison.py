@@ -58,7 +58,8 @@ def _recent(watched: Sequence[WatchedStorage], element: str, processor: str, sta
         if _is_at(one.storage, element)
         for point in counted_points(one.turns)
         if point.processor == processor and abs(point.moment - begin) <= RECENT
-        if point.reference is not None and point.reference.fetch_bytes_per_s and point.reference.call_bytes
+        if point.reference is not None
+        if (point.reference.fetch_bytes_per_s or 0.0) > 0 and (point.reference.call_bytes or 0.0) > 0
     ]
 
 
@@ -68,7 +69,7 @@ def _is_at(location: str, element: str) -> bool:
     All local paths without a listed prefix have the same storage element, so none of them belongs to it.
     """
     is_server = "://" in location and server_of(location) == element
-    return is_server or f"{location}/".startswith(f"{element.rstrip('/')}/")
+    return bool(element) and (is_server or f"{location}/".startswith(f"{element.rstrip('/')}/"))
 
 
 def _sentence(element: StorageRecord, turns: Sequence[ReferencePoint], workers: int) -> list[str]:

@@ -76,6 +76,7 @@ def with_element(**changes: object) -> JobRecord:
         replace(JOB, started="some day"),
         with_element(name="root://other.example.org"),
         with_element(name="local files"),
+        with_element(name=""),
         with_element(cached_bytes=1),
         with_element(read_calls=2500),
         with_element(read_calls=400),
@@ -95,6 +96,7 @@ def test_what_is_not_comparable_is_not_compared(tmp_path: Path, job: JobRecord) 
         ("/eos/test", "/eos", True),
         ("/eos2/test", "/eos", False),
         ("/eos/test", "local files", False),
+        ("/eos/test", "", False),
         ("root://se.example.org//store/test", "root://se.example.org//store", True),
     ],
 )

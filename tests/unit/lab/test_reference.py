@@ -23,7 +23,14 @@ from branchline.errors import BranchlineError, OptionError
 from branchline.lab.reference.frozen_events import BRANCHES, CLUSTER_EVENTS, clusters
 from branchline.lab.reference.frozen_file import EVENTS_MAX, KNOWN, FrozenFile, frozen_file, write_frozen
 from branchline.lab.reference.frozen_job import run_frozen_job
-from branchline.lab.studies.history import HistoryPoint, ReferencePoint, add_points, histories, verdict
+from branchline.lab.studies.history import (
+    HistoryPoint,
+    ReferencePoint,
+    add_points,
+    counted_points,
+    histories,
+    verdict,
+)
 from branchline.lab.studies.reference_watch import ReferenceWatch
 from branchline.lab.studies.schedule import take_turn
 from branchline.records.sensors.this_process import processor
@@ -161,7 +168,7 @@ def test_turns_of_another_reference_job_do_not_count(tmp_path: Path) -> None:
     larger = replace(point, at="2026-01-02", ratio=1.4, reference=ReferencePoint(1, 4000, 2e8, 1e6, 4.0, 3.9))
     add_points(tmp_path, [point, point, larger])
     [found] = histories(tmp_path)
-    assert (found.ratio, len(found.points), found.counted) == (1.4, 3, [larger])
+    assert (found.ratio, len(found.points), counted_points(found.points)) == (1.4, 3, [larger])
     assert found.reference == larger.reference
 
 

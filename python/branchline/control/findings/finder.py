@@ -119,10 +119,14 @@ class Finder:
 
     def _keep_looking(self) -> None:
         seen, pause_s = -1, 0.0
-        seen_watched: list[WatchSchedule] = []
+        watched: list[WatchSchedule] | None = []
+        seen_watched = watched
         while not self._end.wait(pause_s):
             pause_s = FINDINGS_PAUSE_S
-            watched = self._watched()
+            try:
+                watched = self._watched()
+            except Exception:  # noqa: BLE001 - the search raises the same error, and shows it
+                watched = None
             if (self._database.version, watched) == (seen, seen_watched):
                 continue
             began_s = time.monotonic()

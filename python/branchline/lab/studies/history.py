@@ -148,11 +148,6 @@ class StorageHistory:
         """The latest turn in which the reference job ran."""
         return next((one for one in reversed(self.points) if one.reference is not None), None)
 
-    @property
-    def counted(self) -> list[HistoryPoint]:
-        """The turns that count: measured on a machine that was not busy, with the same reference job as the latest."""
-        return counted_points(self.points)
-
 
 def series_name(storage: str, worker: str) -> str:
     """Return the name of the history of a storage element on a type of worker."""

@@ -121,11 +121,12 @@ def test_a_history_that_others_wrote_harms_no_page(tmp_path: Path) -> None:
     folder = room / "watched" / "reference"
     folder.mkdir(parents=True)
     odd = ReferencePoint(1, 7_000_000, 0.0, -1.0, -4.0, -2.0)
-    lines = [HistoryPoint("2026-01-01", "se", -1.0, processor="it", reference=odd) for _ in range(12)]
-    lines += [HistoryPoint("2026-01-02", "se", 1.0, processor="it", reference=odd) for _ in range(12)]
+    lines = [HistoryPoint("2026-01-01", "se", 1.0, processor="it", reference=odd)]
+    lines += [HistoryPoint("2026-01-01", "se", -1.0, processor="it", reference=odd) for _ in range(12)]
+    lines += [HistoryPoint("2026-01-02T06:00Z", "se", 1.0, processor="it", reference=odd) for _ in range(12)]
     add_points(folder, [HistoryPoint("yesterday", "se", 1.0), *lines, HistoryPoint("2026-01-02", "no")])
     with Server(room) as server:
         answer = server.get("/watched")
         assert answer.status == 200, answer.text
         [schedule] = server.get("/watched.json").json()["schedules"]
-        assert [one["turns_count"] for one in schedule["storages"]] == [24, 1]
+        assert [one["turns_count"] for one in schedule["storages"]] == [25, 1]

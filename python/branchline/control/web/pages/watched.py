@@ -14,7 +14,7 @@ from markupsafe import Markup
 from branchline.base.quantities import MB
 from branchline.control.watched_storages import WatchedStorage, WatchSchedule
 from branchline.control.web.pages.page import Ask, Page
-from branchline.control.web.pictures import LineChart, TimeSeries, line_picture, seconds_since
+from branchline.control.web.pictures import LineChart, TimeSeries, line_picture
 from branchline.lab.studies.history import ReferencePoint, counted_points
 
 _WIDTH, _HEIGHT, _MARGIN = 320, 60, 4
@@ -59,21 +59,24 @@ def _chart(
     title: str, storage: WatchedStorage, changed: tuple[str, ...], value: Callable[[ReferencePoint], float | None]
 ) -> LineChart:
     """Plot a quantity at all turns that count, and its median between changes."""
-    counted = [(one.at, value(one.reference)) for one in counted_points(storage.turns) if one.reference is not None]
-    known = [(at, number) for at, number in counted if number is not None and math.isfinite(number)]
+    counted = [(one, value(one.reference)) for one in counted_points(storage.turns) if one.reference is not None]
+    known = [(one, number) for one, number in counted if number is not None and math.isfinite(number)]
     if not known:
         return LineChart(title)
-    start = known[0][0]
-    points = [(seconds_since(start, at), number) for at, number in known]
-    changes = [one.processor if title.startswith("CPU") and one.processor else one for one in storage.level_changes]
-    edges = [seconds_since(start, one.at) for one in changes if one.what in changed]
+    start = known[0][0].moment
+    points = [((one.moment - start).total_seconds(), number) for one, number in known]
+    changes = [one.processor if "processor" in changed and one.processor else one for one in storage.level_changes]
+    begins = {one.at for one in changes if one.what in changed}
+    edges = [t for (t, _), (one, _) in zip(points, known, strict=True) if one.at in begins]
     levels = []
     for begin, end in zip([-math.inf, *edges], [*edges, math.inf], strict=True):
         part = [(t, number) for t, number in points if begin <= t < end]
         if part:
             level = statistics.median(number for _, number in part)
             levels.append([(part[0][0], level), (part[-1][0], level)])
-    return line_picture(title, [TimeSeries("turns", [points]), TimeSeries("median between changes", levels)], start)
+    return line_picture(
+        title, [TimeSeries("turns", [points]), TimeSeries("median between changes", levels)], start.isoformat()
+    )
 
 
 def _line(storage: WatchedStorage) -> Markup:
