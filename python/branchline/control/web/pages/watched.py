@@ -8,16 +8,21 @@ import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup
 
+from branchline.base.palette import BLUE, GREY
 from branchline.base.quantities import MB
 from branchline.control.watched_storages import WatchedStorage, WatchSchedule
 from branchline.control.web.pages.page import Ask, Page
-from branchline.control.web.pictures import LineChart, TimeSeries, line_picture
 from branchline.lab.studies.history import ReferencePoint, counted_points
+from branchline.records.charts.axes import number_axis, time_axis
+from branchline.records.charts.chart import Chart, Curve, Points
 
 _WIDTH, _HEIGHT, _MARGIN = 320, 60, 4
+#: Half of the height of the mark of a turn, as a part of the axis.
+_MARK = 0.012
 #: SVG template of a plot: a line of values, and a thin horizontal line at the ratio 1.
 _SVG = Markup(
     '<svg viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img" aria-label="{2}">'
@@ -42,41 +47,48 @@ def watched(ask: Ask) -> Page:
     return Page("watched.html", "Watched storages", shown, {"pictures": pictures, "charts": charts})
 
 
-def _charts(storage: WatchedStorage) -> list[LineChart]:
+def _charts(storage: WatchedStorage) -> list[Chart]:
     """Plot the reading rate and the CPU benchmark of the reference job over time."""
     return [
         _chart(
+            "Reading rate",
             "MB per second of reading time",
             storage,
             ("storage", "both"),
             lambda one: None if one.fetch_bytes_per_s is None else one.fetch_bytes_per_s / MB,
         ),
-        _chart("CPU time of the benchmark in s", storage, ("processor", "both"), lambda one: one.benchmark_cpu_s),
+        _chart("CPU benchmark", "CPU time / s", storage, ("processor", "both"), lambda one: one.benchmark_cpu_s),
     ]
 
 
 def _chart(
-    title: str, storage: WatchedStorage, changed: tuple[str, ...], value: Callable[[ReferencePoint], float | None]
-) -> LineChart:
+    title: str,
+    label: str,
+    storage: WatchedStorage,
+    changed: tuple[str, ...],
+    value: Callable[[ReferencePoint], float | None],
+) -> Chart:
     """Plot a quantity at all turns that count, and its median between changes."""
     counted = [(one, value(one.reference)) for one in counted_points(storage.turns) if one.reference is not None]
     known = [(one, number) for one, number in counted if number is not None and math.isfinite(number)]
     if not known:
-        return LineChart(title)
+        return Chart(title, number_axis("", 1.0), number_axis(label, 1.0), empty="No turn counts yet.")
     start = known[0][0].moment
-    points = [((one.moment - start).total_seconds(), number) for one, number in known]
+    times = [(one.moment - start).total_seconds() for one, _ in known]
+    values = [number for _, number in known]
     changes = [one.processor if "processor" in changed and one.processor else one for one in storage.level_changes]
     begins = {one.at for one in changes if one.what in changed}
-    edges = [t for (t, _), (one, _) in zip(points, known, strict=True) if one.at in begins]
-    levels = []
-    for begin, end in zip([-math.inf, *edges], [*edges, math.inf], strict=True):
-        part = [(t, number) for t, number in points if begin <= t < end]
-        if part:
-            level = statistics.median(number for _, number in part)
-            levels.append([(part[0][0], level), (part[-1][0], level)])
-    return line_picture(
-        title, [TimeSeries("turns", [points]), TimeSeries("median between changes", levels)], start.isoformat()
-    )
+    edges = [times[0], *(t for t, (one, _) in zip(times, known, strict=True) if one.at in begins), math.inf]
+    levels = [
+        statistics.median([number for t, number in zip(times, values, strict=True) if begin <= t < end] or values)
+        for begin, end in pairwise(edges)
+    ]
+    end_s = max(times[-1], times[0] + 1.0)
+    scale = number_axis(label, max(values))
+    half = _MARK * scale.high
+    marks = Points("turns", GREY, times, [one - half for one in values], [one + half for one in values])
+    median = Curve("median between changes", BLUE, [*edges[:-1], end_s], levels)
+    return Chart(title, time_axis("", times[0], end_s, start.isoformat()), scale, [median], [marks])
 
 
 def _line(storage: WatchedStorage) -> Markup:
