@@ -100,7 +100,7 @@ def test_job_json_holds_the_record_as_it_was(tmp_path: Path, job: dict[str, Any]
     write_out(tmp_path, result)
     stored = json.loads((tmp_path / "job.json").read_text())
     assert stored["files"] == result.job["files"]
-    assert stored["timeline"] == job["timeline"]
+    assert stored["timeline"] == result.job["timeline"]
     assert stored["events"] == 3
     assert stored["machine_cpu_s"] == "nan"
     assert stored["access"]["cache_dir"] == "/data"
