@@ -44,10 +44,10 @@ def test_the_reference_job_has_charts_and_alarms(
     page = viewer("/watched", width, server=watching, color_scheme=colours)
     expect(page.get_by_role("img", name="MB per second of reading time over time")).to_have_count(3)
     expect(page.get_by_role("img", name="CPU time of the benchmark in s over time")).to_have_count(3)
-    # A line through the turns, and one for the level before and after the change.
+    # Marks of the turns, and a line with the levels before and after the change.
     chart = page.locator("figure").first
-    assert chart.locator("path.curve").count() == 2
-    assert chart.locator("path.curve").nth(1).get_attribute("d").count("M") == 2
+    assert chart.locator("svg path").count() == 2
+    assert chart.locator("svg path").nth(1).get_attribute("d").count("V") == 1
     expect(page.locator("p.message")).to_have_count(2)
     expect(page.locator("p.message").first).to_contain_text("wrong values: /eos/test on Xeon")
     check(page, width)

@@ -398,9 +398,7 @@ class MissingCompanion:
 
 @dataclass
 class TimePoint:
-    """Cumulative counts at a time after the job's start. Those of the machine are for all programs on it, as in the
-    job's record; None if they are unknown or if the workers are on other machines.
-    """
+    """Cumulative counts since the job's start. Counts of the machine are None if workers are on other machines."""
 
     t_s: float
     events: int = 0

@@ -101,7 +101,7 @@ def test_the_reference_job_has_a_chart_for_each_worker_and_its_alarms_are_findin
         assert kinds == [("wrong values", "/eos/test", "Xeon"), slower]
         assert schedule["alarms"][1]["change"]["what"] == "storage"
         page = server.get("/watched").text
-        assert page.count('<svg class="picture"') == 6
+        assert page.count('<svg class="chart"') == 6
         assert "EPYC &lt;b&gt;7763&lt;/b&gt;" in page
         assert "<b>7763" not in page
         end_s = time.monotonic() + WAIT_S

@@ -57,7 +57,13 @@ def _charts(storage: WatchedStorage) -> list[Chart]:
             ("storage", "both"),
             lambda one: None if one.fetch_bytes_per_s is None else one.fetch_bytes_per_s / MB,
         ),
-        _chart("CPU benchmark", "CPU time / s", storage, ("processor", "both"), lambda one: one.benchmark_cpu_s),
+        _chart(
+            "CPU benchmark",
+            "CPU time of the benchmark in s",
+            storage,
+            ("processor", "both"),
+            lambda one: one.benchmark_cpu_s,
+        ),
     ]
 
 
@@ -88,7 +94,7 @@ def _chart(
     half = _MARK * scale.high
     marks = Points("turns", GREY, times, [one - half for one in values], [one + half for one in values])
     median = Curve("median between changes", BLUE, [*edges[:-1], end_s], levels)
-    return Chart(title, time_axis("", times[0], end_s, start.isoformat()), scale, [median], [marks])
+    return Chart(title, time_axis("time", times[0], end_s, start.isoformat()), scale, [median], [marks])
 
 
 def _line(storage: WatchedStorage) -> Markup:
