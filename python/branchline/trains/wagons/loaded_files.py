@@ -21,6 +21,7 @@ P = ParamSpec("P")
 #: Maximum size of a file that is sent with a wagon: every sub-job that a batch system starts reads its wagons anew.
 LOADED_FILE_SENT_MAX_BYTES = 64 * MIB
 
+_NOT_LOADED = object()
 _lock = threading.RLock()
 #: The objects that this process has loaded, by content and loader.
 _objects: dict[Hashable, object] = {}
@@ -52,7 +53,7 @@ def loaded(
 class LoadedFile:
     """A file, the function that loads it, and the loaded object, to which attributes and items are forwarded."""
 
-    __slots__ = ("_arguments", "_content", "_digest", "_loader", "_options", "_path")
+    __slots__ = ("_arguments", "_content", "_digest", "_loader", "_object", "_options", "_path")
 
     def __init__(
         self,
@@ -67,10 +68,16 @@ class LoadedFile:
         self._path = os.path.abspath(os.path.expanduser(os.fspath(path)))
         self._digest = _digest_of(self._path)
         self._content: bytes | None = None
+        self._object: object = _NOT_LOADED
 
     @property
     def __wrapped__(self) -> object:
         """The loaded object, which is loaded on first use."""
+        if self._object is _NOT_LOADED:
+            self._object = self._load()
+        return self._object
+
+    def _load(self) -> object:
         key = (self._digest, cloudpickle.dumps((self._loader, self._arguments, self._options)))
         with _lock:
             if key not in _objects:
@@ -155,7 +162,7 @@ def _received(
     """Recreate a pickled object, without looking for the file."""
     made = LoadedFile.__new__(LoadedFile)
     made._loader, made._path, made._arguments, made._options = loader, path, arguments, options
-    made._digest, made._content = digest, content
+    made._digest, made._content, made._object = digest, content, _NOT_LOADED
     return made
 
 
