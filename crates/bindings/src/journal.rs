@@ -7,7 +7,7 @@ use branchline_trace::journal;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Starts recording all requests in a file of this process in `folder`.
+/// Starts recording all requests of this process, in a new file in `folder`.
 #[pyfunction]
 pub fn trace_begin(py: Python<'_>, folder: PathBuf) -> PyResult<()> {
     py.detach(|| journal::begin(&folder)).map_err(Into::into)

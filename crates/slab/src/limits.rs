@@ -12,8 +12,8 @@ pub const POOLED_BYTES_MIN: usize = 4 << 10;
 /// system as often as with glibc. Smaller buffers freed by many threads add up to little memory.
 pub const MAPPED_BYTES_MIN: usize = 128 << 10;
 /// Maximum total size of the mappings kept for reuse: enough for the baskets and columns of a few MB of events. The
-/// user's memory limit does not include these mappings. They must be small, because useful memory limits begin at
-/// little more than this size.
+/// user's memory limit does not include these mappings. They must be small, because the smallest useful memory
+/// limit is only slightly larger than this size.
 pub const KEPT_MAPPINGS_BYTES_MAX: usize = 16 << 20;
 /// Maximum size of each mapping kept for reuse. Keeping the memory of a basket of 15 MB would take a large part of a
 /// small memory limit.

@@ -150,7 +150,7 @@ def advice_on(
 
 def _named_trace(location: list[str]) -> Trace | None:
     """Return the trace if the location is a local file with the suffix `.parquet`; None for other locations. Raises
-    BadFileError for other Parquet files, since forecasts and advice for data need ROOT files.
+    BadFileError for a Parquet file that is no trace, since forecasts and advice for data need ROOT files.
     """
     if len(location) != 1 or "://" in location[0] or Path(location[0]).suffix != ".parquet":
         return None

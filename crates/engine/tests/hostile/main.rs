@@ -46,7 +46,7 @@ static ALLOCATOR: allocations::CountingAllocator = allocations::CountingAllocato
 const BASE_BYTES: usize = 16 << 20;
 /// Maximum additional memory per byte of the file.
 const FACTOR: usize = 32;
-/// A seed for which some case puts one stream in the position of another (in pduneana.root).
+/// A seed with which at least one case swaps two compressed streams of pduneana.root.
 const SEED: u64 = 1_795_373_085;
 /// Number of cases per file. Large files get fewer cases, but at least `CASES_MIN`.
 const CASES: u64 = 12;

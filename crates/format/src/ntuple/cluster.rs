@@ -305,7 +305,7 @@ impl<'a> FieldReader<'a> {
         let (start, end) = (wanted.elements.start, wanted.elements.end);
         self.add_missing(reader, &with_end_before(&(start..start + 1)), missing)?;
         self.add_missing(reader, &(end - 1..end), missing)?;
-        // Decoding also needs the collection ends in the pages between the first and the last page.
+        // Decoding also needs the pages between the first and the last page, which contain the ends of collections.
         self.add_missing(reader, &wanted.elements, missing)?;
         if missing.len() > known {
             return Ok(None);

@@ -124,9 +124,9 @@ pub struct ElementBranch {
 /// A basket of a branch.
 #[derive(Debug, Clone)]
 pub struct Basket {
-    /// Index of the first entry in the tree.
+    /// The tree's index of the basket's first entry.
     pub entry_start: u64,
-    /// Index of the last entry in the tree, plus one.
+    /// The tree's index of the entry after the basket's last entry.
     pub entry_stop: u64,
     /// Location of the basket's bytes.
     pub place: Place,

@@ -194,7 +194,7 @@ impl Fluid {
         self.schedule(resource);
     }
 
-    /// Marks the crossed resources that have reserved too little capacity for the level of this resource.
+    /// Marks the other resources of this resource's flows that have reserved too little capacity for its level.
     fn asks_for_room(&mut self, resource: ResourceId) {
         let one = &self.resources[resource];
         let (level, mut limit) = (one.level, f64::INFINITY);

@@ -44,7 +44,8 @@ pub(super) struct Flow {
     pub(super) left: f64,
     pub(super) bound: f64,
     pub(super) attached: Attached,
-    /// Progress of the bottleneck resource at which the flow ends; for a flow at its own bound, the time of its end.
+    /// The flow ends when its bottleneck resource reaches this progress. For a flow at its own bound, the time at which
+    /// it ends.
     pub(super) key: f64,
     /// Incremented with every change of the bottleneck, to invalidate older keys.
     pub(super) stamp: u32,
@@ -96,7 +97,7 @@ pub(super) struct Resource {
     /// Sum of the weights of the flows with this bottleneck.
     pub(super) own_demand: f64,
     pub(super) own_count: usize,
-    /// Lower limit of the bounds of the flows with this bottleneck.
+    /// No flow with this bottleneck has a bound below this value.
     pub(super) own_bound: f64,
     /// Crossings of other resources by the flows with this bottleneck. The first `crosses_full` of these resources are
     /// saturated.

@@ -14,7 +14,7 @@ pub(super) enum Direction {
     ToClient,
 }
 
-/// Times from which the link is free again: for each direction, and for the next request.
+/// The times at which the link is free again: in each direction, and for sending the next request.
 #[derive(Debug, Default)]
 struct Free {
     to_server: Option<Instant>,

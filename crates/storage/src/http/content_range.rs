@@ -36,7 +36,7 @@ impl ContentRange {
     }
 }
 
-/// Parses a number of digits only. Rust's parser would also accept `+1`.
+/// Parses a number that consists only of digits. Rust's parser would also accept `+1`.
 fn whole_number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

@@ -46,7 +46,7 @@ class Findings:
 class Finder:
     """A thread that searches for findings whenever the database or a history of watched storage systems has changed.
 
-    Pauses between searches limit the fraction of the time in which the thread works.
+    The thread pauses between searches, so that it works only for a limited fraction of the time.
     """
 
     def __init__(

@@ -26,8 +26,8 @@ def compose(
     """Write a train's wagon file, with the wagons' sources next to the file. Return the wagon file's path.
 
     ``texts`` has the source text of each wagon. With ``by_dataset``, results are separate for each dataset.
-    ``changers`` maps the addresses of wagons that may change the results of other wagons to descriptions of these
-    changes. Raises OptionError if the wagons cannot be in one train, and StorageError.
+    ``changers`` has descriptions, by address, of the wagons that may change the results of other wagons. Raises
+    OptionError if the wagons cannot be in one train, and StorageError.
     """
     names = names_in_train(wagons)
     for wagon, text in zip(wagons, texts, strict=True):

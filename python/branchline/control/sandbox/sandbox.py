@@ -59,7 +59,7 @@ OWNER_ANSWER_MAX_BYTES = 32 * MIB
 OWNER_REQUEST_MAX_BYTES = 512 * MIB
 # Number of concurrent checks of other users' trains, so that one hanging process does not block the other checks.
 OWNER_LOOKS_AT_ONCE = 8
-# Time limit for the rerun of a train to wait for a running check of the train, which may be copying results.
+# Time for which a rerun of a train waits for a check of the train that still runs and may be copying results.
 TRAIN_IN_HAND_S = 10.0
 # System paths that Python and Python packages need.
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")

@@ -1,6 +1,6 @@
 """Run the jobs of a sample on this machine: each in its own process, all started simultaneously.
 
-The processes are forked from fork servers. Each server imports only the modules of one client, which an arm measures.
+The processes are forked from fork servers. Each server imports only the modules of the client of one arm.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from branchline.lab.studies.history import LevelChange, StorageHistory, change_text, moment_text
 
 WRONG_VALUES, UNREADABLE, SLOWER = "wrong values", "unreadable storage", "slower since a change"
-#: A change is an alarm if its interval is above this ratio of times.
+#: A change is an alarm if the whole interval of its ratio (new time / old time) is above this value.
 ALARM_TIMES = 1.05
 #: Number of days after which a change is the usual state and no longer an alarm.
 ALARM_DAYS = 30

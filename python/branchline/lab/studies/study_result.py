@@ -282,8 +282,8 @@ def _moved_per_s(sample: StudySample) -> float | None:
 def _ratio(
     first: Mapping[int, StudySample], second: Mapping[int, StudySample], per: str, *, is_cpu: bool = False
 ) -> Ratio | None:
-    """Return the ratio of the second to the first times per unit of work, paired by round; None without complete
-    pairs.
+    """Return the ratio of the second arm's to the first arm's time per unit of work, paired by round; None without
+    complete pairs.
     """
     pairs = []
     for number in sorted(first.keys() & second.keys()):

@@ -70,7 +70,7 @@ impl<'a> Volumes<'a> {
         Position { volume: self.finished.len() as u64, end }
     }
 
-    /// Truncates the file of the current output at the output's end.
+    /// Truncates the current file after the last byte of the output.
     pub(crate) fn cut(&mut self) -> Result<()> {
         self.current.as_mut().map_or(Ok(()), |volume| {
             let end = volume.output().end();

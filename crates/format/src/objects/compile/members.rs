@@ -76,7 +76,7 @@ impl Members<'_> {
         Form::Record { class_name: Some(class_name.to_string()), members }
     }
 
-    /// The number member with this name, as a counter; None if the class has no such member.
+    /// The numeric member with this name, as a counter; None if the class has no such member.
     fn counter(&self, name: &str) -> Option<Counter> {
         let forms = self.all.iter().rev().flat_map(|member| member.forms.iter().rev());
         forms.filter(|(own, _)| own == name).find_map(|(_, form)| match form {

@@ -63,8 +63,8 @@ impl Program {
         Self::of_parts(Parts { class, classes, elements: None, count: None, type_name })
     }
 
-    /// Create a program for a member's branch of a split collection. An entry has the member's value for each element
-    /// of the collection.
+    /// Create a program for a branch with one member of the elements of a split collection. An entry has the member's
+    /// value for each element.
     pub(crate) fn elements(
         classes: &Arc<Classes>,
         mut compiler: Compiler<'_>,

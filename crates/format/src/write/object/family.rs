@@ -166,7 +166,8 @@ impl OwnerKind {
         Self::ALL.iter().copied().find(|kind| kind.has_sums_of(class_name, &lineage))
     }
 
-    /// Whether a class with the base classes `lineage` is of this kind and its objects can be added on their own.
+    /// Whether a class with the base classes `lineage` is of this kind, and its objects can be added without
+    /// other objects.
     fn has_sums_of(self, class_name: &str, lineage: &[&str]) -> bool {
         let inherits = |name: &&str| lineage.contains(name);
         match self {

@@ -126,7 +126,8 @@ impl Changes {
         Ok(())
     }
 
-    /// Remove objects from arrays of pointers. Objects that only removed objects refer to are removed as well.
+    /// Remove objects from arrays of pointers. An object is also removed if all objects that refer to
+    /// it are removed.
     pub fn without(&mut self, ids: &HashSet<u64>) {
         self.dropped.extend(ids);
     }

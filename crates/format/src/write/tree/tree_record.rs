@@ -165,7 +165,7 @@ impl BranchKind {
 pub struct WrittenBasket {
     /// Size of the record, including the key.
     pub size: u64,
-    /// Index of the first entry in the tree.
+    /// The tree's index of the basket's first entry.
     pub first_entry: u64,
     /// Offset of the record in the file.
     pub seek: u64,
