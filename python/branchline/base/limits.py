@@ -35,7 +35,7 @@ SUBJOBS_OF_UNKNOWN_SIZE_WANTED = 64
 # Maximum number of files of unknown size per sub-job. A sub-job opens its next file while it reads the current one.
 SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
 # Number of neighbouring results that are folded into one. Four stages suffice for 160 000 sub-jobs, a worker holds at
-# most twenty results, and each stage on a farm costs one more read per result than merging in place. Changing this
+# most twenty results, and on a farm, each stage reads every result once more. Changing this
 # number changes the last bits of floating-point sums.
 FOLD_FAN_IN = 20
 

@@ -34,7 +34,7 @@ _MAGIC, _HEAD, _BLOCK = b"BLJOURN2", struct.Struct("<8sIQ"), struct.Struct("<B3x
 _RECORDS = {"R": (8, 7), "P": (1, 2), "U": (4, 7), "G": (5, 5), "W": (2, 2)}
 #: Columns that contain string IDs, by record letter.
 _TEXTS = {"R": slice(1, 6), "P": slice(0), "U": slice(0, 3), "G": slice(0, 3), "W": slice(0, 2)}
-#: Index of the column with the latest time, by record letter.
+#: Index of the column with the last time of a record, by the letter that begins the record.
 _LATEST = {"R": 14, "U": 8, "G": 9, "W": 3}
 
 

@@ -231,7 +231,7 @@ class _GroupAtWork:
 
 @dataclass
 class _Calls:
-    """Requests of a run to this process: the groups to cancel, whether to stop, and whether the run has ended."""
+    """The state of a run: the groups to cancel, whether this process must stop, and whether the run has ended."""
 
     cancelled: set[int] = field(default_factory=set)
     is_stopped: bool = False

@@ -122,8 +122,8 @@ class PoolRunSettings:
 
     - ``timeout_s`` and ``reading_timeout_s`` are as in ``LocalProcesses``.
     - ``stop_file`` is the path of a file. Workers that can access it stop when the file is created.
-    - ``one_at_a_time`` is True if a process of the pool runs only one group at a time, which uses all threads of the
-      process.
+    - ``one_at_a_time`` is True if a process of the pool runs only one group at a time. The group then uses all
+      threads of the process.
     """
 
     run: str

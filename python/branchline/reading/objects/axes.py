@@ -116,8 +116,8 @@ def is_axis_of(axis: Any, stored: RootAxis) -> bool:
 
 
 class CallableArray(np.ndarray):
-    """Edges, centers or widths of bins: an array as in hist, ``axis.edges``, and callable as in uproot,
-    ``axis.edges()``.
+    """Edges, centers or widths of bins. They can be used as an array, as in hist (``axis.edges``), and as a method, as
+    in uproot (``axis.edges()``).
 
     Slices and results of computations are ordinary arrays.
     """

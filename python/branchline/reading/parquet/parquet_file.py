@@ -166,7 +166,7 @@ class ParquetFile:
         raise UnsupportedBranchError(f"a Parquet file only contains a tree, and no object {path!r}", path=self.path)
 
     def tree_members(self, path: str) -> Any:
-        """Raise UnsupportedBranchError: Parquet tables have no members of a TTree."""
+        """Raise UnsupportedBranchError: a Parquet table has no TTree whose members could be read."""
         raise UnsupportedBranchError(f"{path} is a Parquet table, which has no members of a TTree", path=self.path)
 
     def lineage(self, class_name: str) -> list[str]:

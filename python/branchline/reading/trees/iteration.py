@@ -20,7 +20,7 @@ from branchline.reading.trees.tree_steps import Steps
 
 
 def sources_of(files: object) -> list[Source]:
-    """Sources of paths, globs, folders, ``path:tree``, Trees, ``{path: tree}``, or a list of these.
+    """The sources given by paths, globs, folders, ``path:tree``, Trees, ``{path: tree}``, or a list of these.
 
     Raises DatasetError, OptionError.
     """

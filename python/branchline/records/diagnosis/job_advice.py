@@ -391,8 +391,8 @@ CLUSTER_OPTION = f"--cluster-bytes '{CLUSTER_BYTES // MB} MB'"
 UNPACKED_AGAIN = 1.5
 #: A file that was split into at least this number of parts counts as large enough to keep all workers busy.
 PARTS_MIN = 3
-#: A file counts as read by a single worker if the time to read it, divided by the busiest worker's time, is in this
-#: range (minimum, maximum), and if workers were idle for more than IDLE_MIN of the job's time.
+#: Range of the ratio of a file's reading time to the busiest worker's time. A file in this range counts as read by a
+#: single worker, if workers were also idle for more than IDLE_MIN of the job's time.
 ALL_OF_IT = (0.7, 1.2)
 #: A file counts as read by a single worker only if workers were idle for more than this fraction of the job's time.
 IDLE_MIN = 0.1

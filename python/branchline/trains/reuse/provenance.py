@@ -80,7 +80,7 @@ class Inquiry:
 
 
 def _versions(stored: StoredSources) -> dict[str, str]:
-    """Return the versions of the installed packages that the files import by name."""
+    """Return the versions, by package name, of the installed packages that the files import."""
     imported: set[str] = set()
     for module in stored.modules:
         with suppress(SyntaxError, ValueError):

@@ -228,7 +228,7 @@ class ShareRecords:
         sites: list[SiteReading] = []
         for record in result.files:
             path = record.path
-            # A stream records only the entries that it had to read. Chunks know the number of entries of the tree.
+            # A stream records only the entries that it had to read, so the tree's number comes from the chunks.
             record.entries = self._entries.get(path, record.entries)
             record.events = self._events.get(path, 0)
             record.wall_s = self._wall_s.get(path, 0.0)

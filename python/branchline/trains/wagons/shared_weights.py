@@ -113,8 +113,8 @@ class SharedRun:
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """End the shared run after an error, even if the wagon catches the error, because it may occur for only one of
-        the weights.
+        """End the shared run after an error, even if the wagon catches it: the error may occur for only one of the
+        weights.
         """
         try:
             yield

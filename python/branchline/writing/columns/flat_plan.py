@@ -155,8 +155,8 @@ class FlatPlan(FieldPlan):
 class _Member:
     """A member of the values of a branch, and the parts of its column's name. Base classes are marked in ``is_base``.
 
-    ``collection`` is the number of parts that name its outermost list, or None. ``list_of`` is the branch, and the
-    steps in its values, that identify this list.
+    ``collection`` is the number of these parts that name the member's outermost list; None without a list. ``list_of``
+    identifies this list by its branch and the path to it within the branch's values.
     """
 
     index: int
@@ -279,7 +279,7 @@ class FlatPlanner:
             yield NOT_IN_MEMBERS.sub(SEPARATOR, part), is_base
 
     def _bases(self, index: int) -> list[str]:
-        """Return the classes of which a branch may be the part of a base class."""
+        """Return the classes that a branch may belong to as one of their base classes."""
         file, class_name = self.tree.file, self.tree.shape.facts_of(index).typename
         # The engine's list does not contain TObject, whose members it reads separately.
         return ["TObject", *(file._core.lineage(class_name) if isinstance(file, File) else ())]
@@ -365,8 +365,8 @@ class FlatPlanner:
         return columns, counting
 
     def _is_counted(self, found: FlatMember, *, has_counter: bool) -> bool:
-        """Return whether a column has a counter: in a TTree, all lists of numbers or of arrays of a fixed size; in an
-        RNTuple, lists of numbers that are members of objects or had a counter before.
+        """Return whether a column has a counter. In a TTree, all lists of numbers or of fixed-size arrays have one; in
+        an RNTuple, lists of numbers that are members of objects or already had a counter.
         """
         assert found.sample is not None
         content = found.sample.content
