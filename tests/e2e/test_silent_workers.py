@@ -56,5 +56,5 @@ def test_a_stopped_worker_is_ended_and_its_files_go_to_another(
     assert "was killed after" in ended.stdout
     assert "Stuck" in (tmp_path / "out" / "report.html").read_text()
     for row in job["worker_phases"]:
-        phases = [value for name, value in row.items() if name not in ("worker", "host", "site", "wall_s")]
+        phases = [value for name, value in row.items() if name not in ("worker", "host", "site", "processor", "wall_s")]
         assert sum(phases) == pytest.approx(row["wall_s"], abs=0.5)

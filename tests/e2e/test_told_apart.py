@@ -83,7 +83,7 @@ def test_a_loop_over_events_is_named(data: Path, tmp_path: Path) -> None:
 
 def test_work_on_whole_arrays_is_no_loop(data: Path, tmp_path: Path) -> None:
     said, lines = diagnosed(data, tmp_path, ARRAYS.format(times=600), workers=0, step_size=5000)
-    assert "it is limited by the CPU" in said
+    assert "the wagon 'Sums'" in said
     assert "Python" not in said
     assert lines is not None
     assert lines < 1

@@ -111,15 +111,21 @@ def test_every_request_is_in_the_access_log_of_nginx(nginx: Nginx, tmp_path: Pat
 
 def reads_in(log: Path) -> list[tuple[Range, ...]]:
     """The ranges of each request in the log of an XRootD server that logs all: those of a vector read together."""
-    found: dict[int, list[Range]] = {}
-    number = 0
+    found: list[list[Range]] = []
+    # Lines of requests over several connections may be mixed.
+    current: dict[tuple[str, str], list[Range]] = {}
     for line in log.read_text().splitlines():
-        number += " req=" in line
-        one = re.search(r" Xrootd_Protocol: \w+ .*?(?:pgread|read|readV) (\d+)@(\d+)", line)
-        if one is not None:
-            begin = int(one[2])
-            found.setdefault(number, []).append((begin, begin + int(one[1])))
-    return [joined(own) for own in found.values()]
+        one = re.search(r" (\S+) Xrootd_Protocol: (\w+) (?:req=|.*?(?:pgread|read|readV) (\d+)@(\d+))", line)
+        if one is None:
+            continue
+        request = one[1], one[2]
+        if one[3] is None:
+            current[request] = []
+            found.append(current[request])
+        else:
+            begin = int(one[4])
+            current[request].append((begin, begin + int(one[3])))
+    return [joined(own) for own in found if own]
 
 
 @pytest.mark.parametrize("branches", [None, SOME])

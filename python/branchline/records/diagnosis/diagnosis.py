@@ -241,12 +241,16 @@ def _nature(job: JobRecord, wagon: WagonRecord) -> str:
         # Derived from the rounded sum, so that the two percentages never add up to more than 100 %.
         queue_percent = round(100 * both / whole) - round(100 * max(busy, 0.0) / whole)
         queue = f"{used}, and for {queue_percent} % it waited for a core"
-        return f"{queue}, since {others}" if others else queue
+        return f"{queue}, since {others}{_loops(wagon)}" if others else f"{queue}{_loops(wagon)}"
     if busy >= COMPUTES:
-        if (wagon.python_lines_per_event or 0.0) >= LOOPS_LINES:
-            return "it is limited by the CPU, because it executes Python for each event instead of for whole arrays"
-        return "it is limited by the CPU"
+        return f"it is limited by the CPU{_loops(wagon)}"
     return f"{used}, so it waits for something external: a file, a network, a lock" if busy < WAITS else used
+
+
+def _loops(wagon: WagonRecord) -> str:
+    """Return a clause about a wagon that loops over events; empty for other wagons."""
+    is_loop = (wagon.python_lines_per_event or 0.0) >= LOOPS_LINES
+    return "; it executes Python for each event instead of for whole arrays" if is_loop else ""
 
 
 def _starting(job: JobRecord) -> Cause:

@@ -24,7 +24,7 @@ import numpy as np
 
 from branchline.base.quantities import MIB
 from branchline.reading.datasets.identity import content_identity
-from branchline.trains.wagons.loaded_files import LoadedFile
+from branchline.trains.wagons.loaded_files import LoadedFile, source_of
 
 # If a value names a file, the digest covers the file's content up to this size. Larger files are identified by
 # `content_identity`.
@@ -153,11 +153,11 @@ class Canonical:
         kind = type(value)
         library = kind.__module__.partition(".")[0]
         if isinstance(value, LoadedFile):
-            loader, arguments, options, path, digest = value.parts()
-            self._put("loaded", digest.encode())
-            self.add([loader, list(arguments), options], where)
+            source = source_of(value)
+            self._put("loaded", source.digest.encode())
+            self.add([source.loader, list(source.arguments), dict(source.options)], where)
             with suppress(OSError):
-                self.files[path] = content_identity(path)
+                self.files[source.path] = content_identity(source.path)
         elif isinstance(value, enum.Enum):
             self._add_code(kind, where)
             self._put("enum", value.name.encode())

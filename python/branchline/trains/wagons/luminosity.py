@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from branchline.errors import BadFileError, WagonError
+from branchline.errors import BadFileError, MissingFileError, WagonError
 from branchline.trains.wagons.loaded_files import loaded
 
 #: Numbers of runs and sections have up to 32 bits, so that both fit into one number by which sections are sorted.
@@ -44,12 +44,13 @@ class LumiMask:
 
     def __init__(self, path: str) -> None:
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except ValueError as error:
+            # A run may be listed more than once.
+            content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=tuple)
+        except (ValueError, RecursionError) as error:
             raise BadFileError(f"{path} is not JSON: {error}", path=path) from None
-        if not isinstance(content, Mapping):
+        if not isinstance(content, tuple):
             raise BadFileError(f"{path} has no dictionary of runs", path=path)
-        ranges = sorted(one for run, listed in content.items() for one in _ranges(path, run, listed))
+        ranges = sorted(one for run, listed in content for one in _ranges(path, run, listed))
         self._first = np.array([first for first, _ in ranges], np.uint64)
         # Ranges may overlap: a section is certified if the largest end of all ranges that begin before it is not below.
         self._last = np.maximum.accumulate(np.array([last for _, last in ranges], np.uint64))
@@ -71,8 +72,10 @@ class LumiMask:
 class LumiSections:
     """Luminosity sections without duplicates. A wagon returns the sections of each chunk, and the sum has all of them.
 
-    ``keys`` are sorted numbers with the run in the upper and the section in the lower 32 bits. Result files contain
-    ``keys``: ``LumiSections(**branchline.load("out")["Wagon"]["sections"])``.
+    ``keys`` are numbers with the run in the upper and the section in the lower 32 bits. Result files contain ``keys``:
+    ``LumiSections(**branchline.load("out")["Wagon"]["sections"])``. ``sum`` adds them.
+
+    Raises WagonError for values that are not one number per event.
 
     Examples:
         def process(self, events):
@@ -84,13 +87,22 @@ class LumiSections:
 
     keys: Keys = field(default_factory=lambda: np.zeros(0, np.uint64))
 
+    def __post_init__(self) -> None:
+        self.keys = np.unique(np.asarray(self.keys, dtype=np.uint64))
+
     @classmethod
     def of(cls, run: object, section: object) -> LumiSections:
         """Return the sections of some events. Raises WagonError for values that are not one number per event."""
-        return cls(np.unique(_keys(run, section)))
+        return cls(_keys(run, section))
 
     def __add__(self, other: object) -> LumiSections:
-        return LumiSections(np.union1d(self.keys, other.keys)) if isinstance(other, LumiSections) else NotImplemented
+        return (
+            LumiSections(np.concatenate([self.keys, other.keys])) if isinstance(other, LumiSections) else NotImplemented
+        )
+
+    def __radd__(self, other: object) -> LumiSections:
+        # `sum` begins with 0.
+        return self if other == 0 else NotImplemented
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LumiSections) and np.array_equal(self.keys, other.keys)
@@ -134,7 +146,12 @@ def _keys(run: object, section: object) -> Keys:
 
 
 def _numbers(values: object, what: str) -> Keys:
-    found = np.asarray(values)
+    try:
+        found = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise WagonError(f"the {what} are not one integer for each event: {error}") from None
+    if np.ma.is_masked(values):
+        raise WagonError(f"some {what} are missing", hint="select the events that have both numbers first")
     if found.ndim != 1 or (found.dtype.kind not in "iu" and len(found)):
         shown = f"the {what} have the shape {found.shape} and the type {found.dtype}"
         raise WagonError(shown, hint="give one integer for each event")
@@ -146,7 +163,7 @@ def _numbers(values: object, what: str) -> Keys:
 def _ranges(path: str, run: str, listed: object) -> list[tuple[int, int]]:
     """Return the keys of the first and the last section of each range of a run."""
     pairs: list[object] = listed if isinstance(listed, list) else [listed]
-    if not run.isdecimal() or int(run) > _NUMBER_MAX:
+    if not run.isdecimal() or len(run) > 10 or int(run) > _NUMBER_MAX:
         raise BadFileError(f"{path}: {run!r:.40} is not the number of a run", path=path)
     found = []
     for pair in pairs:
@@ -177,9 +194,15 @@ def _luminosities(path: Path) -> dict[int, float]:
                     raise ValueError("it has no heading with the column recorded(UNIT)")
                 unit = _UNITS[names[column][len("recorded(") : -1]]
                 run, section = int(row[0].partition(":")[0]), int(row[1].partition(":")[0])
-                key = run << _BITS | section
-                found[key] = found.get(key, 0.0) + float(row[column]) * unit
-    except (ValueError, IndexError, KeyError) as error:
+                key, recorded = run << _BITS | section, float(row[column]) * unit
+                if key in found:
+                    raise ValueError(f"section {section} of run {run} is listed twice")
+                if not (math.isfinite(recorded) and recorded >= 0):
+                    raise ValueError(f"the luminosity of section {section} of run {run} is {row[column]!r:.40}")
+                found[key] = recorded
+    except FileNotFoundError:
+        raise MissingFileError(f"{path} does not exist", path=str(path)) from None
+    except (ValueError, IndexError, KeyError, csv.Error) as error:
         what = f"{path} is not a file of `brilcalc lumi --byls`: {error}"
         raise BadFileError(what, path=str(path)) from None
     return found

@@ -7,7 +7,9 @@ import json
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import numpy as np
 import pytest
 import uproot
 
-from branchline.errors import BadFileError, MissingFileError, OptionError
+from branchline.errors import BadFileError, MissingFileError, OptionError, StorageError
 from branchline.trains.reuse.canonical import Canonical
 from branchline.trains.wagons import loaded_files
 from branchline.trains.wagons.loaded_files import loaded
@@ -108,7 +110,7 @@ def test_a_large_file_must_be_there(table: Path, monkeypatch: pytest.MonkeyPatch
     assert pickle.loads(sent)["a"] == 1.0
     loaded_files._objects.clear()
     table.unlink()
-    with pytest.raises(BadFileError, match=r"table\.json does not exist here.*only files of up to 10 B are sent"):
+    with pytest.raises(BadFileError, match=r"table\.json does not exist here.*files of more than 10 B are not sent"):
         pickle.loads(sent)["a"]
 
 
@@ -134,6 +136,80 @@ def test_what_cannot_be_loaded_is_refused_at_once(table: Path, tmp_path: Path) -
         loaded(table_of, tmp_path / "none.json")
     with pytest.raises(OptionError, match="cannot be called"):
         loaded("table_of", table)  # type: ignore[arg-type]
+
+
+def test_files_that_load_others_beside_them_are_told_apart(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "model.json").write_text("{}")
+        (tmp_path / str(number) / "weights").write_text(str(number))
+    models = [loaded(weights_beside, tmp_path / str(number) / "model.json") for number in (1, 2)]
+    assert [one["w"] for one in models] == ["1", "2"]
+
+
+def weights_beside(path: str) -> dict[str, str]:
+    return {"w": Path(path).with_name("weights").read_text()}
+
+
+def test_a_loader_may_use_loaded_files_in_its_threads(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}")
+
+    def both(_path: str) -> list[float]:
+        with ThreadPoolExecutor(2) as threads:
+            return list(threads.map(lambda _: loaded(table_of, table)["a"], range(2)))
+
+    assert list(loaded(both, tmp_path / "other.json")) == [1.0, 1.0]
+    assert len(CALLS) == 1
+
+
+def test_errors_of_loaders_are_seen(table: Path) -> None:
+    def wrong(_path: str) -> object:
+        return None.foo  # type: ignore[attr-defined]
+
+    for use in (lambda one: one["a"], lambda one: one.items, lambda one: one.__wrapped__):
+        with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'foo'"):
+            use(loaded(wrong, table))
+
+
+def test_names_of_the_loaded_object_are_not_hidden(table: Path) -> None:
+    path = loaded(Path, table)
+    assert path.parts == table.parts
+    assert path.suffix == ".json"
+
+
+def test_a_loader_that_cannot_be_pickled_loads_for_itself(table: Path) -> None:
+    lock = threading.Lock()
+
+    def with_lock(path: str) -> dict[str, float]:
+        with lock:
+            return table_of(path)
+
+    one = loaded(with_lock, table)
+    assert (one["a"], one["b"]) == (1.0, 2.5)
+    assert len(CALLS) == 1
+
+
+def test_a_copy_that_was_sent_is_removed_after_it_was_loaded(table: Path) -> None:
+    sent = cloudpickle.dumps(loaded(table_of, table))
+    table.unlink()
+    assert pickle.loads(sent)["a"] == 1.0
+    assert not Path(CALLS[0]).parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/dev/zero", "is not a regular file"),
+        ("/tmp", "is not a regular file"),
+        ("{table}/x", "cannot be read: Not a directory"),
+        ("a\0b", "cannot be read: embedded null byte"),
+        ("a" * 300, "cannot be read: File name too long"),
+        ("https://example.org/a.json", "is a URL"),
+    ],
+)
+def test_what_is_no_file_is_refused(path: str, problem: str, table: Path) -> None:
+    with pytest.raises((StorageError, OptionError), match=problem):
+        loaded(table_of, path.format(table=table))
 
 
 WAGON = """

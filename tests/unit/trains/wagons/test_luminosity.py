@@ -64,6 +64,8 @@ def test_it_is_the_mask_of_coffea(tmp_path: Path) -> None:
     [
         ("{", "is not JSON"),
         ([1], "no dictionary of runs"),
+        ("[" * 100_000, "is not JSON"),
+        ({"9" * 5000: []}, "is not the number of a run"),
         ({"x": []}, "'x' is not the number of a run"),
         ({"1": 5}, "5 of run 1 is not a pair"),
         ({"1": [[1]]}, r"\[1\] of run 1 is not a pair"),
@@ -87,6 +89,9 @@ def test_other_files_are_refused(content: object, problem: str, tmp_path: Path) 
         ([[1]], [1], "the runs have the shape"),
         ([1], [-1], "luminosity sections are between -1 and -1"),
         ([2**40], [1], "runs are between"),
+        (ak.Array([[1], []]), [1, 2], "not one integer for each event"),
+        (ak.Array([1, None]), [1, 2], "runs"),
+        (np.ma.array([1, 1], mask=[False, True]), [1, 2], "some runs are missing"),
     ],
 )
 def test_other_values_are_refused(run: Any, section: Any, problem: str, tmp_path: Path) -> None:
@@ -102,6 +107,13 @@ def test_sections_add_up_without_duplicates() -> None:
     assert total == second + first == pickle.loads(pickle.dumps(total))
     assert first != second
     assert LumiSections() + first == first
+    assert sum([first, second]) == total
+    assert LumiSections(total.keys[::-1].tolist()) == total  # type: ignore[arg-type]
+
+
+def test_a_run_may_be_listed_twice(tmp_path: Path) -> None:
+    certified = mask(tmp_path, '{"1": [[1, 5]], "1": [[7, 9]]}')
+    assert certified([1, 1, 1, 1], [1, 6, 7, 10]).tolist() == [True, False, True, False]
 
 
 def test_the_luminosity_is_the_recorded_one_of_these_sections(tmp_path: Path) -> None:
