@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from branchline.errors import StorageError
+from branchline.errors import StorageError, TakenNameError
+
+_DOCTYPE = b"<!doctype html"
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -78,6 +80,23 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write ``content`` to ``path`` atomically. Raises StorageError."""
     with whole_file(path) as temporary:
         temporary.write_bytes(content)
+
+
+def write_html(path: Path, page: str) -> None:
+    """Write an HTML page to ``path`` atomically. Raises StorageError, and TakenNameError if the path has something else
+    than a page.
+    """
+    try:
+        with open_plain(path) as file:
+            is_page = file.read(len(_DOCTYPE)).lower() in (_DOCTYPE, b"")
+    except FileNotFoundError:
+        is_page = True
+    except OSError:
+        is_page = False
+    if not is_page:
+        what = f"{path} exists and is not a page, so it is not replaced"
+        raise TakenNameError(what, path=str(path), hint="give another name")
+    write_whole(path, page.encode("utf-8"))
 
 
 @contextlib.contextmanager

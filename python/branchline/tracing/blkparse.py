@@ -14,7 +14,8 @@ import numpy as np
 from branchline.base.quantities import NS_PER_S, counted
 from branchline.base.texts import printable
 from branchline.errors import BadFileError, MissingFileError, StorageError
-from branchline.tracing.trace import FILE, OK, REQUEST, Codes, RowGroup, Trace, TracedJob
+from branchline.tracing.file_map import UNKNOWN
+from branchline.tracing.trace import FILE, OK, PART, REQUEST, Codes, RowGroup, Trace, TracedJob
 
 #: Size of a sector in the output of blkparse, on all devices.
 SECTOR_BYTES = 512
@@ -36,7 +37,7 @@ def read_blkparse(path: Path) -> Trace:
     """
     reads: list[_DeviceRead] = []
     pending: dict[tuple[str, int], _DeviceRead] = {}
-    lines_count = 0
+    lines_count = failed_count = 0
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             while line := lines.readline(_LINE_MAX):
@@ -54,6 +55,9 @@ def read_blkparse(path: Path) -> Trace:
                     pending[device, one.sector] = one
                 elif (sent := pending.pop((device, int(sector)), None)) is not None:
                     sent.end_ns = max(at_ns, sent.begin_ns)
+                    # The brackets of a completion contain its error number.
+                    sent.is_failed = program not in ("0", "")
+                    failed_count += sent.is_failed
     except FileNotFoundError:
         raise MissingFileError(f"no file found at {path}", path=str(path)) from None
     except OSError as error:
@@ -61,13 +65,13 @@ def read_blkparse(path: Path) -> Trace:
     if not lines_count:
         what = f"{path} has no requests in the default format of blkparse"
         raise BadFileError(what, path=str(path), hint="write it with: blkparse -i FILE > reads.txt")
-    return _trace_of(reads, path, lines_count)
+    return _trace_of([one for one in reads if not one.is_failed], path, lines_count, failed_count)
 
 
 class _DeviceRead:
     """A read of a device. ``end_ns`` is the time of its completion, or of its start if that is unknown."""
 
-    __slots__ = ("begin_ns", "device", "end_ns", "process", "program", "sector", "sectors")
+    __slots__ = ("begin_ns", "device", "end_ns", "is_failed", "process", "program", "sector", "sectors")
 
     def __init__(self, device: str, begin_ns: int, process: int, sector: int, sectors: int, program: str) -> None:
         self.device = device
@@ -76,9 +80,10 @@ class _DeviceRead:
         self.sector = sector
         self.sectors = sectors
         self.program = program
+        self.is_failed = False
 
 
-def _trace_of(reads: list[_DeviceRead], path: Path, lines_count: int) -> Trace:
+def _trace_of(reads: list[_DeviceRead], path: Path, lines_count: int, failed_count: int) -> Trace:
     reads.sort(key=lambda one: one.begin_ns)
     begin, end, process, sector, sectors = (
         np.array([getattr(one, name) for one in reads], "i8")
@@ -90,6 +95,7 @@ def _trace_of(reads: list[_DeviceRead], path: Path, lines_count: int) -> Trace:
     notes = (
         f"{counted(len(reads), 'read')} among {counted(lines_count, 'event')} of blktrace. Offsets are on the device: "
         "which files and branches they belong to is unknown. Reads that the page cache answered are not included.",
+        *([f"Left out: {counted(failed_count, 'failed read')}."] if failed_count else []),
     )
     job = TracedJob(
         command=f"blkparse {path.name}",
@@ -119,7 +125,15 @@ def _trace_of(reads: list[_DeviceRead], path: Path, lines_count: int) -> Trace:
         attempt=np.ones(len(reads), "i8"),
         outcome=Codes(np.zeros(len(reads), "i8"), [OK]),
     )
-    return Trace.of([RowGroup(kind=FILE, file=devices), requests], job)
+    parts = RowGroup(
+        kind=PART,
+        request=np.arange(len(reads)),
+        file=Codes(device, devices),
+        what=Codes(np.zeros(len(reads), "i8"), [UNKNOWN]),
+        offset=sector * SECTOR_BYTES,
+        size_bytes=bytes_,
+    )
+    return Trace.of([RowGroup(kind=FILE, file=devices), requests, parts], job)
 
 
 def _codes(texts: list[str]) -> tuple[list[str], np.ndarray[tuple[int], np.dtype[np.int64]]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from branchline.base.quantities import count, duration, significant, size
-from branchline.base.whole_files import write_whole
+from branchline.base.whole_files import write_html
 from branchline.tracing.facts import BranchReads, FileReads, KindRow
 from branchline.tracing.trace import Trace, TracedJob
 from branchline.tracing.trace_page import PageTable, TableCell, data_text, environment
@@ -214,7 +214,7 @@ def write_comparison(first: Trace, second: Trace, path: Path) -> None:
         "tables": tables,
         "data": [data_text(one, summarise(one)) for one in (first, second)],
     }
-    write_whole(path, environment().get_template("diff.html").render(content).encode("utf-8"))
+    write_html(path, environment().get_template("diff.html").render(content))
 
 
 def _pair(row: RowChange) -> list[TableCell]:

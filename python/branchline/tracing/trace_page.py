@@ -21,7 +21,7 @@ from markupsafe import Markup
 from branchline.base import palette
 from branchline.base.quantities import NS_PER_S, count, duration, percent, significant, size
 from branchline.base.texts import printable
-from branchline.base.whole_files import write_whole
+from branchline.base.whole_files import write_html
 from branchline.tracing.facts import BranchReads, FileReads, RequestTotals, SizeRow, Summary, headline, remarks
 from branchline.tracing.trace import FILE, SPAN, Numbers, Trace, codes, numbers
 from branchline.tracing.trace_summary import Parts, Requests, summarise
@@ -56,7 +56,7 @@ def write_page(trace: Trace, path: Path) -> None:
         "tables": tables(found),
         "data": [data_text(trace, found)],
     }
-    write_whole(path, environment().get_template("trace.html").render(content).encode("utf-8"))
+    write_html(path, environment().get_template("trace.html").render(content))
 
 
 def facts(totals: RequestTotals) -> list[tuple[str, str]]:

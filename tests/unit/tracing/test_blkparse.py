@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from branchline.errors import BadFileError, MissingFileError
+from branchline.errors import BadFileError, MissingFileError, TakenNameError
 from branchline.tracing.blkparse import read_blkparse
 from branchline.tracing.trace import read_trace
 from branchline.tracing.trace_page import write_page
@@ -50,6 +50,7 @@ def test_reads_are_those_that_were_sent_to_a_device(text: Path, tmp_path: Path) 
     assert found.jumps().tolist() == [0, 0, 0, (1024 - 2056 - 256) * 512]
     totals = summarise(trace).totals
     assert (totals.read_calls, totals.seeks, totals.seeks_back) == (4, 1, 1)
+    assert (totals.distinct_bytes, totals.again_bytes) == (3 * 4096 + 131_072, 0)
     assert "4 reads among 8 events of blktrace" in trace.notes[0]
     trace.write(tmp_path / "t.parquet")
     again = read_trace(tmp_path / "t.parquet")
@@ -76,3 +77,22 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
         read_blkparse(path)
     with pytest.raises(MissingFileError):
         read_blkparse(tmp_path / "none")
+
+
+def test_failed_reads_are_left_out_and_counted(text: Path) -> None:
+    text.write_text(OUTPUT.replace("RA 2056 + 256 [0]", "RA 2056 + 256 [-5]"), encoding="utf-8")
+    trace = read_blkparse(text)
+    assert Requests.of(trace).got.tolist() == [4096, 4096, 4096]
+    assert "Left out: 1 failed read." in " ".join(trace.notes)
+
+
+def test_only_pages_are_replaced_by_pages(text: Path, tmp_path: Path) -> None:
+    trace = read_blkparse(text)
+    page = tmp_path / "page.html"
+    for _ in range(2):
+        write_page(trace, page)
+    with pytest.raises(TakenNameError, match=r"reads\.txt exists and is not a page, so it is not replaced"):
+        write_page(trace, text)
+    assert text.read_text() == OUTPUT
+    with pytest.raises(TakenNameError):
+        write_page(trace, tmp_path)

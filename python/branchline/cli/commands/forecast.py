@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import statistics
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -256,6 +258,9 @@ def advise(
             raise OptionError("several jobs are compared by their records", hint="leave out --jobs and --cold")
         _advise_together(location, as_json=as_json)
         return
+    if is_cold:
+        # The folder beside the files is removed when the command ends in an orderly way.
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with requests_recorded(reading.trace_to):
         said = advice_on(location, comma_separated(branches), reading.access, jobs=jobs, is_cold=is_cold)
     found, subject = said.found, said.subject

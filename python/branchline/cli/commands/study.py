@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_OK
 from branchline.base.imports import require
 from branchline.base.quantities import significant
 from branchline.cli.parameters import Argument, Option
@@ -259,8 +260,10 @@ def schedule(
     _take_turns(watch, output, every, turns, seed)
 
 
-def _take_turns(watch: Watch, output: Path, every: str, turns: int | None, seed: int | None) -> None:
-    """Measure once, or at the interval ``every`` until ``turns`` are taken, and print the results."""
+def _take_turns(watch: Watch, output: Path, every: str, turns: int | None, seed: int | None) -> int:
+    """Measure once, or at the interval ``every`` until ``turns`` are taken, and print the results. Return the exit
+    code, which is 1 if the last turn found wrong values or could not read a storage.
+    """
     from branchline.lab.studies.schedule import take_turn, wait_for_turn
     from branchline.lab.studies.study_file import seconds_of
 
@@ -271,11 +274,13 @@ def _take_turns(watch: Watch, output: Path, every: str, turns: int | None, seed:
     taken = 0
     while True:
         begun_s = time.monotonic()
-        for point in take_turn(watch, output, first + taken, log):
+        points = list(take_turn(watch, output, first + taken, log))
+        for point in points:
             print_out(_point_text(point))
         taken += 1
         if not every or taken == turns:
-            return
+            is_wrong = any(one.reference is not None and one.reference.wrong for one in points)
+            return EXIT_ERROR if is_wrong or any(one.lost and not one.samples for one in points) else EXIT_OK
         wait_for_turn(begun_s, every_s)
 
 
@@ -307,12 +312,13 @@ def reference(
         int | None, Option("--seed", minimum=0, metavar="N", help="Seed for the order of the first turn's samples.")
     ] = None,
     on: On = None,
-) -> None:
+) -> int:
     """Run the reference job, which never changes, at storages, and record its history for each type of worker.
 
     Each sample checks that the file and the values of the job are the known ones, and repeats the work on a copy in
     memory as a CPU benchmark, so that a slow processor is told from a slow storage. `study history` and the page
-    Watched of a control room show when and by how much either changed.
+    Watched of a control room show when and by how much either changed. The exit code is 1 if the last turn found wrong
+    values or could not read a storage.
 
     Examples:
         Once a day from cron, for the page of a control room:
@@ -336,7 +342,7 @@ def reference(
             write_frozen(place, frozen.events)
     limit_s = 60.0 * minutes
     watch = ReferenceWatch(where=tuple(where), frozen=frozen, samples=samples, budget_s=limit_s, wait_s=limit_s, on=on)
-    _take_turns(watch, output, every, turns, seed)
+    return _take_turns(watch, output, every, turns, seed)
 
 
 def history(

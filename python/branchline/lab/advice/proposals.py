@@ -215,7 +215,9 @@ def _near(subject: Subject) -> Iterator[Proposal]:
 
 def _workers(subject: Subject) -> Iterator[Proposal]:
     job = subject.job
-    wanted = min(subject.cores, max(len(subject.files), job.subjobs if job else 0))
+    # Concurrent jobs share the cores.
+    cores = max(1, subject.cores // subject.jobs)
+    wanted = min(cores, max(len(subject.files), job.subjobs if job else 0))
     if job is None:
         return
     others_cores = ((job.machine_cpu_s or 0.0) - job.cpu_s) / max(1e-9, job.wall_s)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from branchline.base.palette import BLUE
 from branchline.base.quantities import MB, counted, duration
-from branchline.base.whole_files import write_whole
+from branchline.base.whole_files import write_html
 from branchline.errors import OptionError
 from branchline.lab.sampling.job import JobOutcome
 from branchline.lab.simulation.simulated_jobs import JobsAtOnce, SimulatedJob
@@ -28,7 +28,7 @@ def write_simulated(found: JobsAtOnce, path: Path) -> None:
     point = found.points[-1]
     title = f"{counted(point.jobs, 'simulated job')} in {duration(point.makespan_s)}"
     html = environment().get_template(PAGE).render(title=title, charts=simulated_charts(found.jobs), seed=found.seed)
-    write_whole(path, html.encode())
+    write_html(path, html)
 
 
 def simulated_charts(jobs: tuple[SimulatedJob, ...]) -> list[Chart | CellTable]:

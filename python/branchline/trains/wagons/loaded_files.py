@@ -55,7 +55,7 @@ def loaded(
     if not callable(loader):
         raise OptionError(f"the loader {loader!r:.100} cannot be called", hint="give a function or a class")
     if is_url(text):
-        raise OptionError(f"{text} is a URL, not the path of a local file", hint="copy the file first")
+        raise OptionError(f"{text!r:.200} is a URL, not the path of a local file", hint="copy the file first")
     full = os.path.abspath(os.path.expanduser(text))
     return cast(T, LoadedFile(LoadedSource(loader, full, arguments, options, _digest_of(full))))
 

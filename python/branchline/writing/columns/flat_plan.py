@@ -294,7 +294,8 @@ class FlatPlanner:
             """
             branches, found, later = set[int](), set[int](), set[int]()
             for pattern in patterns:
-                test = name_filter(pattern)
+                # The name of a branch stands for the branch, even if a column has the same name.
+                test = None if pattern in outline.index_by_path else name_filter(pattern)
                 of_branches = matching_branches(self.tree, pattern)
                 paths = {outline.paths[index] for index in of_branches}
                 own = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -220,3 +221,16 @@ def test_parquet_files_are_not_flattened(tmp_path: Path) -> None:
     ak.to_parquet(EVENTS, tmp_path / "events.parquet")
     with pytest.raises(OptionError, match="a Parquet file cannot be flattened"):
         convert(tmp_path / "events.parquet", tmp_path / "flat.root", flatten=True)
+
+
+def test_the_drop_that_a_collision_suggests_leaves_out_one_of_both(tmp_path: Path) -> None:
+    with branchline.recreate(tmp_path / "objects.root") as file:
+        file["events"] = {"track": ak.Array([[{"pt": 1.5}], []]), "track_pt": np.array([10.0, 20.0])}
+    words = ["convert", str(tmp_path / "objects.root"), "-o", str(tmp_path / "flat.root"), "--flatten", "--verify"]
+    refused = run_command(words)
+    assert refused.exit_code == 2
+    [suggested] = re.findall(r"--drop '([^']*)'", refused.stderr)
+    assert run_command([*words, "--drop", suggested]).exit_code == 0
+    assert branchline.open(tmp_path / "flat.root")["events"]["track_pt"].array().to_list() == [[1.5], []]
+    assert run_command([*words, "--drop", "track.pt", "--force"]).exit_code == 0
+    assert branchline.open(tmp_path / "flat.root")["events"]["track_pt"].array().to_list() == [10.0, 20.0]
