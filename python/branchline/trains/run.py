@@ -12,6 +12,7 @@ from branchline.base.checks import folder_path
 from branchline.base.exit_codes import EXIT_INTERRUPTED
 from branchline.base.imports import require
 from branchline.base.notebook import is_notebook, notebook_bar
+from branchline.base.texts import printable
 from branchline.errors import BranchlineWarning, OptionError, PartialResultWarning, ReportWarning, warn
 from branchline.jobs.batch.system import SystemName
 from branchline.jobs.interruption import Interruption
@@ -120,14 +121,14 @@ def _carried_out(
         result = run_quietly(request, folder, progress=shown, reports=reports)
     _warn_of(said)
     if doubts := warning_sentences(result.record):
-        warn(" ".join(doubts), BranchlineWarning, each_time=True)
+        warn(printable(" ".join(doubts)), BranchlineWarning, each_time=True)
     if result.exit_code == EXIT_INTERRUPTED and not options.allow_partial:
         kept = "finished results are lost, since the train has no output directory"
         if result.out is not None:
             kept = f"finished results are kept in {result.out}; repeat the call to continue"
         raise KeyboardInterrupt(f"{incomplete(result.record)}; {kept} (allow_partial=True returns them instead)")
     if result.exit_code:
-        warn(incomplete(result.record), PartialResultWarning, each_time=True)
+        warn(printable(incomplete(result.record)), PartialResultWarning, each_time=True)
     return result
 
 

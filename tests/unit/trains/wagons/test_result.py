@@ -79,3 +79,11 @@ def test_a_long_list_of_what_is_missing_is_cut_and_counted() -> None:
     assert "1 wagon failed (a), 1 000 files left out (f0.root, f1.root, " in said
     assert f"and {1000 - NAMES_SHOWN} more); " in said
     assert said.endswith("; and 996 more errors")
+
+
+def test_names_in_the_warning_do_not_reach_the_terminal_as_they_are(folder: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad\x1b[31m.root"
+    bad.write_bytes(b"root" + bytes(2000))
+    with pytest.warns(branchline.PartialResultWarning, match=r"1 file left out") as said:
+        branchline.run(counted, [f"{folder}/f0.root", str(bad)], workers=0, skip_bad_files=True, tree="events")
+    assert not any("\x1b" in str(one.message) for one in said)
