@@ -94,6 +94,7 @@ test-long: build peer-packages ## run what is marked long: benchmarks at small s
 
 test-storage: build peer-packages ## run the tests with heavy servers: Ceph, HDFS, mounts; installs what it can, skips the rest
 	tests/storage/install.sh
+	cargo fmt --check --manifest-path studies/disk/Cargo.toml
 	cargo clippy --locked --manifest-path studies/disk/Cargo.toml --target-dir target/disk --all-targets -- --deny warnings
 	cargo test --locked --manifest-path studies/disk/Cargo.toml --target-dir target/disk
 	$(BIN)/python -m pytest --durations=8 tests/storage

@@ -32,7 +32,8 @@ QUANTITIES = {
 COSTS = frozenset({"calls", "read_share", "network_share", "wall_s"})
 #: Amounts per event that may explain a ratio.
 COUNTS = {"reads": "read calls per event", "bytes": "bytes read per event", "CPU": "CPU time per event"}
-#: What may limit an arm. With "latency" the jobs wait, although neither the processors nor the storage are busy.
+#: The possible limits of an arm. With "latency" the jobs wait, although neither the processors nor the storage are
+#: busy.
 Limiter = Literal["CPU", "storage", "latency"]
 LIMITERS: tuple[Limiter, ...] = ("CPU", "storage", "latency")
 
@@ -64,7 +65,7 @@ class Mechanism:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A published ratio of the ``quantity`` of arm ``of`` to that of arm ``over``.
+    """A published ratio of a ``quantity`` between the arms ``of`` and ``over``.
 
     ``published`` is the ratio, or the two published numbers. The ratio measured here agrees with it between ``least``
     and ``most``. ``limited_by`` names what limits the arms ``of`` and ``over`` if the mechanism is at work, ``counts``

@@ -1,1 +1,1 @@
-"""Emulated hardware and real servers for the studies: capped disks, RAIDs of them, shaped links, storages on them."""
+"""Emulated hardware and real servers for the studies: disks and RAIDs, shaped links, and storages on them."""

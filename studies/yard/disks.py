@@ -18,7 +18,7 @@ from studies.yard.skipping import LackingError
 REPOSITORY = Path(__file__).parents[2]
 #: Name of the program that serves images.
 PROGRAM = "emulated-disk"
-#: How far the measured rate of a disk may be from that of its kind.
+#: Maximum relative difference between the measured rate of a disk and the rate of its kind.
 OFF_MAX = 0.2
 #: Time in which an emulated disk has to appear, and for which its rate is measured.
 START_S, MEASURED_S = 10.0, 1.0
@@ -73,7 +73,7 @@ class EmulatedDisk:
 
     def check(self) -> float:
         """Read the start of the device for about a second and return the rate in bytes per second. Raises OffLimitError
-        if it differs from that of the kind of disk by more than OFF_MAX.
+        if it differs from the rate of the kind by more than OFF_MAX.
         """
         found = sequential_bytes_per_s(self.device, int(MEASURED_S * self.kind.bytes_per_s))
         if abs(found / self.kind.bytes_per_s - 1) > OFF_MAX:
@@ -175,7 +175,7 @@ def read_ahead_of(mounted: Path) -> Path:
     for one in Path("/sys/class/bdi").iterdir():
         if one.name == f"{os.major(number)}:{os.minor(number)}":
             return one / "read_ahead_kb"
-    # The numbers of btrfs are not those of its device: it counts its file systems.
+    # Btrfs has its own number, not the number of its device: it counts its file systems.
     own = sorted(Path("/sys/class/bdi").glob("btrfs-*"), key=lambda one: int(one.name.rpartition("-")[2]))
     if not own:
         raise LackingError(f"the read-ahead of {mounted} cannot be set here")

@@ -39,7 +39,7 @@ SPARE_BYTES = 300 * 10**6
 
 @dataclass
 class Yard:
-    """What a study needs and has got so far. ``sets`` are copied to each place."""
+    """The places of a study and their variables. ``sets`` are copied to each place."""
 
     sets: Sets
     wanted: tuple[str, ...]
@@ -93,7 +93,7 @@ class Yard:
             self.variables[variable] = f"{place}/{FILES}"
 
     def server(self, name: str, data: Path) -> Xrootd:
-        """XRootD over a folder, behind the link."""
+        """Start XRootD for a folder, and return it. It is reached over the link."""
         if self.link is None:
             self.link = Link(LINK_BITS_PER_S)
         shim = loopback_shim(self.room.path)

@@ -316,7 +316,7 @@ def reference(
     """Run the reference job, which never changes, at storages, and record its history for each type of worker.
 
     Each sample checks that the file and the values of the job are the known ones, and repeats the work on a copy in
-    memory as a CPU benchmark, so that a slow processor is told from a slow storage. `study history` and the page
+    memory as a CPU benchmark, to distinguish a slow processor from a slow storage. `study history` and the page
     Watched of a control room show when and by how much either changed. The exit code is 1 if the last turn found wrong
     values or could not read a storage.
 

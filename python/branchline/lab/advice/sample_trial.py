@@ -18,7 +18,7 @@ from branchline.errors import BranchlineError, OptionError
 from branchline.lab.advice.changes import CONVERTED, FLATTENED, MERGED, AdvisedChange, is_same, write_changed
 from branchline.lab.advice.timed_read import ReadingRequest, read_at_once_s
 from branchline.lab.forecast.subject import Subject
-from branchline.lab.sampling.page_cache import make_cold
+from branchline.lab.sampling.page_cache import StillCachedError, make_cold
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.sources import Source
@@ -69,7 +69,7 @@ class TriedChange:
 
 def try_change(subject: Subject, change: AdvisedChange) -> TriedChange | None:
     """Try a change. Returns None if the files are too large, or if their content cannot be written in the new
-    format.
+    format. Raises StillCachedError if cold files stay in the page cache.
     """
     sample = _sample(subject, change)
     if not sample:
@@ -85,6 +85,9 @@ def try_change(subject: Subject, change: AdvisedChange) -> TriedChange | None:
             is_apart = change.kind == MERGED or subject.jobs > 1 or subject.is_cold
             before, others = _in_turns(subject, change, shares, changed, folder if is_apart else None)
             written = sum(Path(one.path).stat().st_size for own in changed for one in own) if change.writes else 0
+        except StillCachedError:
+            # Without cold files there is no answer for any change.
+            raise
         except BranchlineError:
             return None
     sizes = _sizes(subject)

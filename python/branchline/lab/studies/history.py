@@ -30,7 +30,7 @@ CHANGE_TELLING = 0.03
 
 @dataclass(frozen=True)
 class ReferencePoint:
-    """What the reference job found in one turn, at one storage element and on one type of worker.
+    """The results of the reference job in one turn, at one storage element and on one type of worker.
 
     - ``version`` and ``events`` identify the job. Only turns of the same job are compared.
     - ``fetch_bytes_per_s`` is the number of bytes per second of reading time, which is the thread time in read calls;
@@ -57,7 +57,7 @@ class HistoryPoint:
     ``ratio`` is the time relative to the reference, with an interval from ``low`` to ``high``. ``samples`` and ``lost``
     are the numbers of successful and of failed samples, ``error`` is one of the errors. ``control`` compares the
     reference with itself. With ``is_busy``, other programs kept the machine busy: the point is stored, but does not
-    count, since its times are not those of the storage element.
+    count, since it does not measure the storage element.
 
     Turns of the reference job have a ``reference``; their ``ratio`` is the time of the job relative to its CPU
     benchmark. They are separate for each ``processor`` model and ``place``, the farm that ran the job (empty for this
@@ -126,7 +126,7 @@ class StorageHistory:
     """All turns of a storage element, the changes of its speed, and its present state: medians of the latest turns.
 
     ``reference`` is the present state of the reference job, whose turns are separate for each type of ``worker``. Its
-    ``wrong`` is that of the latest turn.
+    ``wrong`` comes from the latest turn.
     """
 
     storage: str

@@ -104,9 +104,9 @@ def root_forms(
 ) -> Iterator[tuple[tuple[str, ...], RootHistogram]]:
     """Yield pairs of a path, as a tuple of names, and a ROOT histogram for each combination of categories.
 
-    The last name of the path is that of the ROOT histogram, and the other names are its directories within a directory
-    named after ``histogram``. Without categories, the path is empty: the ROOT histogram has the name of ``histogram``.
-    A histogram with more than three axes becomes a THnD, up to ``axes_max`` axes. Raises NotInRootError.
+    The last part of the path is the name of the ROOT histogram, and the other parts are its directories within a
+    directory named after ``histogram``. Without categories, the path is empty: the ROOT histogram has the name of
+    ``histogram``. A histogram with more than three axes becomes a THnD, up to ``axes_max`` axes. Raises NotInRootError.
     """
     histogram = _with_category_bins(histogram)
     categories = [index for index, axis in enumerate(histogram.axes) if is_category(axis)]

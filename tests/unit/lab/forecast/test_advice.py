@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from branchline.lab.advice.timed_read import ReadingDone, ReadingRequest, read, 
 from branchline.lab.forecast.laid_file import laid_file, names_of
 from branchline.lab.forecast.rates import Rates
 from branchline.lab.forecast.subject import Subject, situated
-from branchline.lab.sampling.page_cache import make_cold
+from branchline.lab.sampling.page_cache import StillCachedError, make_cold
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.records.diagnosis.advice import MANAGER, PIECES_MAX, Advice, Gain, gain_between
@@ -172,6 +173,15 @@ def test_cold_files_are_evicted_before_each_read_and_changed_ones_lie_beside_the
     assert [one.relative_to(tmp_path).parts[0][:15] for one in changed] == [".branchline-try"]
     assert len(evicted) >= 2
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs a file system in memory")
+def test_files_that_cannot_be_evicted_are_an_error() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        subject = situated(subject_of([write(Path(folder) / "events.root", [50] * 2)], NEAR), 1, is_cold=True)
+        with pytest.raises(StillCachedError, match=r"events\.root stay in the page cache"):
+            try_change(subject, AdvisedChange(ORDERED))
+        assert [one.name for one in Path(folder).iterdir()] == ["events.root"]
 
 
 def test_a_situation_that_cannot_be_is_refused(good: Path) -> None:
