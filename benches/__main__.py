@@ -358,7 +358,7 @@ def run_lab(chosen: Sequence[str], size: Size, cache: Path, results: Path, seed:
     if "lab-ratios" in chosen:
         from benches.lab_ratios import lab_ratios_page
 
-        pages["lab-ratios"] = lab_ratios_page(repeats or size.lab_ratio_studies, seed, say)
+        pages["lab-ratios"] = lab_ratios_page(cache, repeats or size.lab_ratio_studies, seed, say)
     if "forecasts" in chosen:
         from benches.forecasts import forecasts_page
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import subprocess
@@ -77,18 +78,31 @@ class Outcome:
         return self.truth != 1.0 and self.differs and not self.has_wrong_sign
 
 
-def lab_ratios_page(repeats: int, seed: int, say: Callable[[str], None]) -> tuple[str, list[dict[str, Any]]]:
-    """Return the page and a row for each study. Half of the studies run beside one to three other programs."""
+def lab_ratios_page(
+    cache: Path, repeats: int, seed: int, say: Callable[[str], None]
+) -> tuple[str, list[dict[str, Any]]]:
+    """Return the page and a row for each study. Half of the studies run beside one to three other programs.
+
+    An interrupted run resumes after its last study if it has the same seed.
+    """
+    path = cache / f"lab-ratios-{seed}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    found = [Outcome(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()][:repeats]
     drawn, sizes = random.Random(seed), {"computes": _turns(), "waits": round(1000 * JOB_S)}
-    found: list[Outcome] = []
     for number in range(repeats):
-        if number % 10 == 0:
-            say(f"lab-ratios: study {number + 1} of {repeats}")
         truth = RATIOS[number // 2 % len(RATIOS)]
         others = drawn.randint(1, OTHERS_MAX) if number % 2 else 0
+        if number < len(found):
+            continue
+        if number % 10 == 0:
+            say(f"lab-ratios: study {number + 1} of {repeats}")
         program = list(PROGRAMS)[number // (2 * len(RATIOS)) % len(PROGRAMS)]
         with _other_programs(others):
             found.append(_studied(program, truth, others, sizes[program], seed + number))
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(vars(found[-1])) + "\n")
+    path.unlink()
     return page(found, seed), [vars(one) for one in found]
 
 

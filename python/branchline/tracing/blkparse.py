@@ -27,6 +27,8 @@ _LINE = re.compile(
     r"\s*(\d{1,5},\d{1,7})\s+\d+\s+\d+\s+(\d{1,9})\.(\d{9})\s+(\d{1,10})\s+([DC])\s+([A-Z]+)\s+(\d{1,16}) \+ (\d{1,9})"
     r" \[(.*)\]"
 )
+#: The begin of any line about these actions, such as a SCSI command without sectors.
+_ACTION = re.compile(r"\s*\d{1,5},\d{1,7}\s+\d+\s+\d+\s+\d{1,9}\.\d{9}\s+\d{1,10}\s+[DC]\s")
 
 
 def read_blkparse(path: Path) -> Trace:
@@ -37,12 +39,13 @@ def read_blkparse(path: Path) -> Trace:
     """
     reads: list[_DeviceRead] = []
     pending: dict[tuple[str, int], _DeviceRead] = {}
-    lines_count = failed_count = 0
+    lines_count = failed_count = unknown_count = 0
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             while line := lines.readline(_LINE_MAX):
                 found = _LINE.match(line)
                 if found is None:
+                    unknown_count += _ACTION.match(line) is not None
                     continue
                 lines_count += 1
                 device, whole, fraction, process, action, kind, sector, sectors, program = found.groups()
@@ -65,7 +68,11 @@ def read_blkparse(path: Path) -> Trace:
     if not lines_count:
         what = f"{path} has no requests in the default format of blkparse"
         raise BadFileError(what, path=str(path), hint="write it with: blkparse -i FILE > reads.txt")
-    return _trace_of([one for one in reads if not one.is_failed], path, lines_count, failed_count)
+    left_out = [
+        *([counted(failed_count, "failed read")] if failed_count else []),
+        *([counted(unknown_count, "event without sectors", "events without sectors")] if unknown_count else []),
+    ]
+    return _trace_of([one for one in reads if not one.is_failed], path, lines_count, left_out)
 
 
 class _DeviceRead:
@@ -83,7 +90,7 @@ class _DeviceRead:
         self.is_failed = False
 
 
-def _trace_of(reads: list[_DeviceRead], path: Path, lines_count: int, failed_count: int) -> Trace:
+def _trace_of(reads: list[_DeviceRead], path: Path, lines_count: int, left_out: list[str]) -> Trace:
     reads.sort(key=lambda one: one.begin_ns)
     begin, end, process, sector, sectors = (
         np.array([getattr(one, name) for one in reads], "i8")
@@ -95,7 +102,7 @@ def _trace_of(reads: list[_DeviceRead], path: Path, lines_count: int, failed_cou
     notes = (
         f"{counted(len(reads), 'read')} among {counted(lines_count, 'event')} of blktrace. Offsets are on the device: "
         "which files and branches they belong to is unknown. Reads that the page cache answered are not included.",
-        *([f"Left out: {counted(failed_count, 'failed read')}."] if failed_count else []),
+        *([f"Left out: {', '.join(left_out)}."] if left_out else []),
     )
     job = TracedJob(
         command=f"blkparse {path.name}",

@@ -86,6 +86,14 @@ def test_failed_reads_are_left_out_and_counted(text: Path) -> None:
     assert "Left out: 1 failed read." in " ".join(trace.notes)
 
 
+def test_events_without_sectors_are_counted(text: Path) -> None:
+    scsi = "  8,0    3        8     2.600000000   697  D   R 36 (12 00 00 00 24 00) [smartd]\n"
+    text.write_text(OUTPUT + 2 * scsi, encoding="utf-8")
+    trace = read_blkparse(text)
+    assert len(Requests.of(trace).got) == 4
+    assert "Left out: 2 events without sectors." in " ".join(trace.notes)
+
+
 def test_only_pages_are_replaced_by_pages(text: Path, tmp_path: Path) -> None:
     trace = read_blkparse(text)
     page = tmp_path / "page.html"

@@ -20,6 +20,7 @@ from branchline.base.option_fields import comma_separated
 from branchline.base.plain import finite, to_plain
 from branchline.base.processes import own_python
 from branchline.base.quantities import GB, duration, rate
+from branchline.base.texts import printable
 from branchline.cli.options import ReadingSettings, requests_recorded
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_json, print_out
@@ -104,6 +105,7 @@ def forecast(
         from branchline.lab.studies.simulated_page import write_simulated
 
         write_simulated(found, html)
+        log(f"The figures are in {printable(str(html))}.")
     if kept_or_printed(found, output, as_json=as_json):
         return
     if isinstance(found, JobsAtOnce):

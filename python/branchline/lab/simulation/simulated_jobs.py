@@ -141,7 +141,7 @@ def jobs_at_once(request: JobsRequest, counts: Sequence[int]) -> JobsAtOnce:
     """Simulate each number of jobs, and find the number at which jobs slow each other down. Raises OptionError."""
     wrong = [one for one in counts if not 1 <= one <= SIMULATED_JOBS_MAX]
     if wrong or not counts:
-        raise OptionError(f"cannot simulate {wrong[0] if wrong else 'no'} jobs", hint="give 1 to 100000")
+        raise OptionError(f"cannot simulate {wrong[-1] if wrong else 'no'} jobs", hint="give 1 to 100000")
     counted = {count: simulate_counted(request, count) for count in sorted(set(counts))}
     found = {count: one.point for count, one in counted.items()}
     saturation = _saturation(request, found)
