@@ -22,8 +22,8 @@ OTHER_MECHANISM = "same ratio, another mechanism"
 NOT_JUDGED = "not judged"
 VERDICTS = (FOUND, OTHER_MECHANISM, NOT_FOUND, UNSURE, NOT_JUDGED, UNMEASURED)
 _DISTURBED_BY_LOAD = ("events_per_s", "bytes_per_s", "wall_s", "efficiency")
-#: Minimum duration of a sample in seconds for rates to be judged, and minimum bytes that a job reads if a finding is
-#: about the rate of a storage.
+#: Minimum duration of a sample in seconds for rates to be judged, and minimum bytes that a job reads in an arm that the
+#: storage must limit.
 SAMPLE_S_MIN, JOB_BYTES_MIN = 2.0, 2 * GB
 #: Minimum ratio of two counts for these to differ.
 COUNTS_DIFFER = 1.1
@@ -156,13 +156,15 @@ def judge(finding: Finding, result: StudyResult | None, ratios: Sequence[ArmRati
 
 def _too_small(finding: Finding, result: StudyResult) -> str:
     """Return why the samples are too small for a verdict on a rate; empty if they are not."""
-    for arm in result.arms:
-        if arm.levels not in (finding.of, finding.over) or not arm.wall_s:
+    limiters = [(finding.of, finding.limited_by.get("of")), (finding.over, finding.limited_by.get("over"))]
+    for levels, limiter in limiters:
+        arm = next((one for one in result.arms if one.levels == levels), None)
+        if arm is None or not arm.wall_s:
             continue
         if arm.wall_s < SAMPLE_S_MIN:
             return f"samples of {arm.name} take {duration(arm.wall_s)}, and {duration(SAMPLE_S_MIN)} are needed"
         read = (arm.bytes_per_s or 0.0) * arm.wall_s / int(arm.levels.get("jobs", "1"))
-        if "storage" in finding.limited_by.values() and read < JOB_BYTES_MIN:
+        if limiter == "storage" and read < JOB_BYTES_MIN:
             return f"a job of {arm.name} reads {size(read)}, and {size(JOB_BYTES_MIN)} are needed"
     return ""
 

@@ -61,20 +61,14 @@ def _on_disk(study: str, reads: str, **levels: str) -> Case:
 _ONE_DISK = {"disks": "1", "jobs": "1"}
 _SSD = {"device": "solid state disk"}
 CASES = (
-    _on_disk("gsi-test-1-1", "small ESD", task="simple", storage="local"),
-    _on_disk("gsi-test-1-1", "small ESD", task="train", storage="local"),
     _on_disk("gsi-test-1-2", "small ESD", data="ESD"),
     _on_disk("gsi-test-1-2", "small Pythia", data="Pythia"),
     Case(
         "gsi-test-2-1-disks",
         _ONE_DISK,
-        _jobs(_ONE_DISK, 2, 4) + _jobs(_ONE_DISK, 4, 8, disks="2") + _jobs(_ONE_DISK, 8, 12, 16, disks="4"),
+        _jobs(_ONE_DISK, 2, 4) + _jobs(_ONE_DISK, 4, 8, disks="2") + _jobs(_ONE_DISK, 8, disks="4"),
         HARD_DISK,
         reads="large ESD",
-    ),
-    *(
-        _on_disk("gsi-test-2-2-disk", data, reading="ROOT", data=data)
-        for data in ("small ESD", "large ESD", "small Pythia", "large Pythia")
     ),
     Case("grid-table-1", _SSD, ({"device": "WAN"},), way=WIDE_AREA),
     Case("grid-table-1", _SSD, ({"device": "WAN, loaded server"},), way=WIDE_AREA_LOADED),

@@ -93,7 +93,7 @@ class Finding:
 @dataclass(frozen=True)
 class Published:
     """The published results of a study, and its needs. ``differences`` are the differences from the paper.
-    ``no_finding`` says why a study has no findings.
+    ``copies`` is the number of copies of each set at a place. ``no_finding`` says why a study has no findings.
     """
 
     title: str
@@ -102,6 +102,7 @@ class Published:
     differences: str
     sets: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
+    copies: int = 1
     numbers: tuple[Number, ...] = ()
     findings: tuple[Finding, ...] = ()
     no_finding: str = ""

@@ -53,7 +53,7 @@ class Runner:
         folder = self._work / pair.name
         # Samples of an interrupted run come from other places, since each run creates its own.
         shutil.rmtree(folder, ignore_errors=True)
-        with yard_of(self._sets, published.sets, published.places) as yard:
+        with yard_of(self._sets, published) as yard:
             variables = {name: str(self._sets.folder.resolve()) for name in ("DATA",)} | yard.variables
             variables["STUDIES"] = str(STUDIES)
             seed = random.SystemRandom().randrange(10**6)

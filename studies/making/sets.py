@@ -27,8 +27,9 @@ ORDERS: dict[str, MergeOptions] = {
     "entry": {"order": "entry"},
     "clusters": {"cluster_bytes": "4 MB"},
 }
-#: Small files of a file of each step of `sizes`.
+#: Small files of a file of each step of `sizes`, and their total number.
 STEPS = (1, 2, 4, 8, 16)
+STEPS_FILES = 64
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class Sets:
 
     def _sizes(self, to: Path) -> None:
         """The same events in ever larger files."""
-        files = sorted(self.made("small").glob("*/AliESDs.root"))[: STEPS[-1]]
+        files = sorted(self.made("small").glob("*/AliESDs.root"))[:STEPS_FILES]
         for step in STEPS:
             (to / f"{step:02}").mkdir(parents=True)
             for number in range(0, len(files), step):

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from tests.stores.servers import Folder, Xrootd, XrootdCluster, loopback_shim
 
 from branchline._core import Proxy
 from studies.making.sets import Sets
+from studies.published import Published
 from studies.yard.disks import FAST_SOLID_STATE, HARD_DISK, SLOW_DISK, SOLID_STATE, DiskKind, Disks, read_ahead_of
 from studies.yard.links import Link, WideArea
 from studies.yard.skipping import LackingError
@@ -39,24 +41,36 @@ SPARE_BYTES = 300 * 10**6
 
 @dataclass
 class Yard:
-    """The places of a study and their variables. ``sets`` are copied to each place."""
+    """The places of a study and their variables. The study's sets are copied to each place."""
 
     sets: Sets
-    wanted: tuple[str, ...]
+    published: Published
     room: Room
     variables: dict[str, str] = field(default_factory=dict)
     link: Link | None = None
     disks: Disks | None = None
 
+    def files(self) -> Iterator[tuple[Path, Path]]:
+        """Return the files of the sets, and their paths at a place. Further copies of the entries of a set have numbers
+        in their names.
+        """
+        for name in self.published.sets:
+            folder = self.sets.made(name)
+            for entry, number in product(sorted(folder.glob("[!.]*")), range(self.published.copies)):
+                copy = entry.with_stem(f"{entry.stem}-{number}") if number else entry
+                for one in sorted(entry.rglob("*.root")) if entry.is_dir() else [entry]:
+                    yield one, Path(name, copy.name, one.relative_to(entry))
+
     @property
     def size_bytes(self) -> int:
-        folders = [self.sets.made(name) for name in self.wanted]
-        return sum(one.stat().st_size for folder in folders for one in folder.rglob("*") if one.is_file())
+        return sum(one.stat().st_size for one, _ in self.files())
 
     def fill(self, place: Path) -> None:
-        """Copies the sets, and has the kernel write them."""
-        for name in self.wanted:
-            shutil.copytree(self.sets.made(name), place / FILES / name, copy_function=shutil.copyfile)
+        """Copy the sets, and have the kernel write them."""
+        for one, path in self.files():
+            copy = place / FILES / path
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(one, copy)
         os.sync()
 
     def disk(self, name: str, kind: DiskKind) -> tuple[Path, str]:
@@ -201,10 +215,8 @@ def _xrootdfs(yard: Yard) -> None:
 
 def _hdfs(yard: Yard) -> None:
     hdfs = Hdfs(yard.own_room("hdfs"), block_bytes=64 * 2**20)
-    for name in yard.wanted:
-        folder = yard.sets.made(name)
-        for one in sorted(folder.rglob("*.root")):
-            hdfs.write(f"{FILES}/{name}/{one.relative_to(folder).as_posix()}", one.read_bytes())
+    for one, path in yard.files():
+        hdfs.write(f"{FILES}/{path.as_posix()}", one.read_bytes())
     yard.name(HDFS=hdfs.url)
 
 
@@ -235,14 +247,14 @@ PLACES: dict[str, Callable[[Yard], None]] = {
 
 
 @contextmanager
-def yard_of(sets: Sets, wanted: tuple[str, ...], places: tuple[str, ...]) -> Iterator[Yard]:
+def yard_of(sets: Sets, published: Published) -> Iterator[Yard]:
     """The places of a study, while it runs. Raises LackingError for one that this machine cannot make."""
     room = Room("studies")
-    yard = Yard(sets, wanted, room)
-    for name in wanted:
+    yard = Yard(sets, published, room)
+    for name in published.sets:
         sets.made(name)
     try:
-        for name in places:
+        for name in published.places:
             try:
                 PLACES[name](yard)
             except pytest.skip.Exception as reason:

@@ -64,7 +64,9 @@ def test_every_study_has_enough_files_at_both_scales(pair: StudyPair) -> None:
             job = arm.settings
             top = job.folder.partition("/")[0]
             if top != "sizes":
-                assert job.jobs * job.files_per_job <= (scale.files if top in small else scale.large), arm.name
+                files = (scale.files if top in small else scale.large) * pair.published.copies
+                jobs_per_place = -(-job.jobs // len(job.where))
+                assert jobs_per_place * job.files_per_job <= files, arm.name
             assert top in pair.published.sets, arm.name
 
 
@@ -240,7 +242,10 @@ def test_a_verdict_follows_from_the_samples_of_a_study() -> None:
     assert found.reason == "data uncompressed: limited by storage, bytes read per event: 0.25 times as many"
     assert verdict_of(taken(0.1)).verdict == OTHER_MECHANISM
     small = verdict_of(taken(0.95, scale=0.1))
-    assert (small.verdict, small.reason) == (NOT_JUDGED, "a job of data level 1 reads 255 MB, and 2.00 GB are needed")
+    assert (small.verdict, small.reason) == (
+        NOT_JUDGED,
+        "a job of data uncompressed reads 1.02 GB, and 2.00 GB are needed",
+    )
     short = verdict_of(taken(0.95, scale=0.005))
     assert (short.verdict, short.reason[:30]) == (NOT_JUDGED, "samples of data level 1 take 8")
     busy = [replace(one, surroundings=replace(one.surroundings, others_share=0.5)) for one in taken(0.95)]
