@@ -146,9 +146,9 @@ SPOOL_QUIET_S = 3600.0
 REPORT_TOKEN_MAX_BYTES = 16 * KIB
 # Maximum number of bytes from the log of a failed sub-job in a report: enough for tracebacks.
 FAILED_LOG_BYTES = 16_384
-# Time that a task waits for its output directory to reappear, for example while a file system is remounted.
-OUT_GONE_WAIT_S = 120.0
-OUT_GONE_INTERVAL_S = 1.0  # Interval at which the output directory is looked for.
+# Time for which a task of a batch system tries to use its output directory while that is full, read-only or
+# unreachable, for example while a file system is remounted or a quota is raised.
+OUT_REFUSES_WAIT_S = 600.0
 # Number of bytes read from the end of a task's log to find out why it died.
 LOG_TAIL_BYTES = 8192
 

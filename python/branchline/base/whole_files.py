@@ -6,16 +6,33 @@ import contextlib
 import errno
 import os
 import stat
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
+from branchline.base.quantities import duration
+from branchline.base.texts import print_line
 from branchline.errors import StorageError, TakenNameError
 
 _DOCTYPE = b"<!doctype html"
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+#: Errors of a directory that may end within minutes: it is full or read-only, or its server does not respond.
+_PASSING = _NO_SPACE | {
+    errno.EROFS,
+    errno.EIO,
+    errno.ESTALE,
+    errno.ENOTCONN,
+    errno.ENODEV,
+    errno.ETIMEDOUT,
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+}
+#: Pauses between attempts to write; each is twice as long as the one before.
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.5, 15.0
+Value = TypeVar("Value")
 
 
 @contextlib.contextmanager
@@ -35,6 +52,35 @@ def whole_file(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def retried(folder: Path, action: Callable[[], Value], wait_s: float, stops: Callable[[], bool]) -> Value:
+    """Return the result of a function that reads or writes files in a folder.
+
+    While the folder is missing, full, read-only or unreachable, the function is called again, for at most ``wait_s`` or
+    until ``stops`` returns True. Each failure is printed. Raises the last error.
+    """
+    end_s = time.monotonic() + wait_s
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            return action()
+        except OSError as error:
+            left_s = end_s - time.monotonic()
+            if left_s <= 0 or stops() or not may_pass(error, folder):
+                raise
+            with contextlib.suppress(OSError):  # the output may be a file in the same folder
+                print_line(f"{error}; trying again for up to {duration(left_s)}")
+        time.sleep(min(pause_s, left_s))
+        pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+
+
+def may_pass(error: BaseException, folder: Path) -> bool:
+    """Return whether a failure to read or write files in a folder may end within minutes: the folder is missing, full,
+    read-only or unreachable.
+    """
+    cause = error if getattr(error, "errno", None) else error.__cause__
+    return (isinstance(cause, OSError) and cause.errno in _PASSING) or not folder.is_dir()
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import errno
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from branchline.base.whole_files import retried
 from branchline.errors import BranchlineError, StorageError
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME, LedgerError, remove_ledger
@@ -18,14 +19,15 @@ if TYPE_CHECKING:
     from branchline.records.output import Pictures
 
 
-def write(result: TrainResult, claim: Claim, pictures: Pictures = "svg") -> None:
+def write(result: TrainResult, claim: Claim, pictures: Pictures = "svg", *, wait_s: float = 0.0) -> None:
     """Write results, pictures and records to a directory.
 
     If a file cannot be written, for example because the disk is full, an error is added to the job. The other files are
     still written, and the results stay in memory.
 
     Results are more important than the ledger: if the disk is full, the ledger is removed and the results are written
-    again. A ledger written by a later version is not removed, and causes another error.
+    again. A ledger written by a later version is not removed, and causes another error. If writing still fails for a
+    reason that may pass, it is repeated for at most ``wait_s``.
 
     The first Ctrl-C keeps the files written so far and continues with the records. A second Ctrl-C stops immediately.
     """
@@ -40,6 +42,18 @@ def write(result: TrainResult, claim: Claim, pictures: Pictures = "svg") -> None
         record.status, record.errors = status, errors
         record.reuse_notes.append("the ledger was removed to make room for the results on a full disk")
         error = _write(result, claim, pictures)
+    if error is not None and wait_s:
+
+        def write_again() -> None:
+            record.status, record.errors = status, list(errors)
+            if (failure := _write(result, claim, pictures)) is not None:
+                raise failure
+
+        try:
+            retried(claim.out, write_again, wait_s, lambda: record.interrupted)
+            error = None
+        except BranchlineError as failure:
+            error = failure
     if error is not None:
         result.stopped_by = result.stopped_by or JobError.of(error)
     if record.interrupted and record.status == FINISHED:

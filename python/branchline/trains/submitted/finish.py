@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from branchline.base.limits import TABLE_FOLD_STAGES
+from branchline.base.limits import OUT_REFUSES_WAIT_S, TABLE_FOLD_STAGES
 from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
@@ -159,7 +159,7 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
         record.activity = activity_of(submission, collected.parts, begin_s)
         clock.switch("write")
         result = TrainResult(outputs, record, stopped_by, _close_clock=maker.close_clock)
-        write(result, claim, submission.pictures)
+        write(result, claim, submission.pictures, wait_s=OUT_REFUSES_WAIT_S)
         if is_whole and not record.errors:
             folder.tables.remove()
     return result

@@ -29,8 +29,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,10 +38,10 @@ from typing import TypeVar
 
 import cloudpickle
 
-from branchline.base.limits import OUT_GONE_INTERVAL_S, OUT_GONE_WAIT_S
+from branchline.base.limits import OUT_REFUSES_WAIT_S
 from branchline.base.texts import print_block, print_line
 from branchline.base.trust import TrustedBytes, check_trusted, read_trusted, trusts_others, unpickle
-from branchline.base.whole_files import open_plain
+from branchline.base.whole_files import open_plain, retried
 from branchline.errors import BadFileError, MissingFileError, StorageError, UntrustedFileError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.trains.out_folder.claim import JOBS, SUBMISSION
@@ -161,18 +161,16 @@ class BatchFolder:
         """Return the path of the file that says why a node failed."""
         return self.units / f"{node.stage}.{node.index}.failed"
 
+    def retried(self, action: Callable[[], Value], stops: Callable[[], bool] = lambda: False) -> Value:
+        """Return the result of a task's function that reads or writes files of the train. While the output directory is
+        missing, full, read-only or unreachable, the function is called again, for at most ``OUT_REFUSES_WAIT_S`` or
+        until ``stops`` returns True. Raises the last error.
+        """
+        return retried(self.out, action, OUT_REFUSES_WAIT_S, stops)
+
     def retry_refused(self, label: str) -> Path:
         """Return the path of the file that says why missing units could not be submitted again after a last step."""
         return self.accounts / f"{label}.refused"
-
-
-def wait_until_there(out: Path) -> None:
-    """If a directory does not exist, wait until it exists again, for example because it is being remounted. Waits at
-    most ``OUT_GONE_WAIT_S``.
-    """
-    end_s = time.monotonic() + OUT_GONE_WAIT_S
-    while not out.is_dir() and time.monotonic() < end_s:
-        time.sleep(OUT_GONE_INTERVAL_S)
 
 
 def write_first(path: Path, content: bytes, *, for_all: bool = True) -> bool:
@@ -291,10 +289,14 @@ def checked_header(head: bytes, path: Path, kind: str) -> dict[str, object]:
 
 
 def log(text: object) -> None:
-    """Print a line and flush it, so that the line is in the log even if the process is killed afterwards."""
-    print_line(text)
+    """Print a line and flush it, so that the line is in the log even if the process is killed afterwards. If the disk
+    of the log is full, the line is printed with a later one.
+    """
+    with suppress(OSError):
+        print_line(text)
 
 
 def log_traceback(text: str) -> None:
     """Print the lines of a traceback."""
-    print_block(text)
+    with suppress(OSError):
+        print_block(text)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -39,6 +43,8 @@ from branchline.trains.submitted.units import has_result
 
 WAGON = "def total(events):\n    return {'events': len(events), 'sum': int(events.x.to_numpy().sum())}\n"
 FILES, EVENTS = 2, 3000
+#: Maximum size of a file that a task can write, enough for its lease and for the memory that it shares with workers.
+FULL_BYTES = 4096
 
 
 @pytest.fixture
@@ -225,3 +231,71 @@ def test_a_wagon_that_ends_what_unpickles_it_is_unpickled_in_workers_alone(
     [harmful] = [one for one in result.record.wagons if one.name == "harmful"]
     assert harmful.error is not None
     assert "exit code 7" in harmful.error.message
+
+
+LARGE_WAGON = """
+import numpy as np
+
+def total(events):
+    return {'events': len(events), 'bins': np.full(2000, len(events))}
+"""
+
+
+def run_while_disk_is_full(folder: BatchFolder, label: str) -> tuple[int, str]:
+    """Run the first task of a step in a process that cannot write more than ``FULL_BYTES`` to a file, until it has
+    failed to do so. Returns its exit code and its output.
+    """
+    words = [sys.executable, "-u", "-m", "branchline.trains.submitted.tasks.task", str(folder.out), label, "0"]
+    limits = (FULL_BYTES, resource.RLIM_INFINITY)
+    lines = []
+    with subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits),
+    ) as task:
+        assert task.stdout is not None
+        for line in task.stdout:
+            lines.append(line)
+            if "trying again" in line:
+                resource.prlimit(task.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    return task.returncode, "".join(lines)
+
+
+def test_tasks_wait_while_the_disk_is_full(request_of_parts: TrainRequest, tmp_path: Path) -> None:
+    (tmp_path / "wagon.py").write_text(LARGE_WAGON, encoding="utf-8")
+    folder = BatchFolder(tmp_path / "out")
+    submission = submitted(request_of_parts, folder, unit_stage=1)
+    units = tuple(submission.tree.nodes(1))
+    StepRecord("0.1", (units,)).write(folder)
+    StepRecord("0.2", ((),)).write(folder)
+
+    code, text = run_while_disk_is_full(folder, "0.1")
+    assert code == EXIT_OK, text
+    assert "File too large" in text
+    assert "trying again for up to 10 min" in text
+    assert all(has_result(folder, one, submission.id) for one in units)
+
+    code, text = run_while_disk_is_full(folder, "0.2")
+    assert code == EXIT_OK, text
+    assert "job.json could not be written: File too large" in text
+    assert f"finished: {FILES * EVENTS} events" in text
+    record = json.loads((folder.out / "job.json").read_text())
+    assert (record["status"], record["errors"]) == ("finished", [])
+
+
+def test_a_full_disk_that_stays_full_is_reported(
+    request_of_parts: TrainRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("branchline.trains.submitted.submission_folder.OUT_REFUSES_WAIT_S", 0.1)
+    (tmp_path / "wagon.py").write_text(LARGE_WAGON, encoding="utf-8")
+    folder = BatchFolder(tmp_path / "out")
+    submission = submitted(request_of_parts, folder, unit_stage=1)
+    StepRecord("0.1", (tuple(submission.tree.nodes(1)),)).write(folder)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_BYTES, limit[1]))
+    try:
+        assert main([str(folder.out), "0.1", "0"]) == EXIT_ERROR
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert "failed: cannot write" in capfd.readouterr().out

@@ -9,6 +9,7 @@ import os
 import sys
 import uuid
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, exit_with
@@ -21,7 +22,7 @@ from branchline.trains.submitted.finish import finish, is_good, merge
 from branchline.trains.submitted.reports import reports_of_job
 from branchline.trains.submitted.resume import retry, to_retry
 from branchline.trains.submitted.submission import StepRecord, Submission
-from branchline.trains.submitted.submission_folder import BatchFolder, log, wait_until_there
+from branchline.trains.submitted.submission_folder import BatchFolder, log
 from branchline.trains.submitted.tasks.leases import Holder, Leases
 from branchline.trains.submitted.tasks.task_work import UnitWorker
 
@@ -33,8 +34,7 @@ def main(words: list[str]) -> int:
     name = f"{label}.{task}"
     log(f"task {name} on {host()}, process {os.getpid()}")
     try:
-        wait_until_there(folder.out)
-        submission = Submission.read(folder)
+        submission = folder.retried(lambda: Submission.read(folder))
         # Paths in the dataset may be relative to the directory from which the train was submitted.
         with suppress(OSError):
             os.chdir(submission.directory)
@@ -47,11 +47,12 @@ def main(words: list[str]) -> int:
             # cannot fold.
             require_versions(submission.code.packages, host())
             for node in nodes:
-                log(f"{node}: {'folded' if merge(folder, submission, node) else 'not folded'}")
+                is_folded = folder.retried(partial(merge, folder, submission, node))
+                log(f"{node}: {'folded' if is_folded else 'not folded'}")
             return EXIT_OK
         holder = Holder(name, uuid.uuid4().hex, host(), os.getpid())
         clock = folder.accounts / f"{name}.{holder.attempt}"
-        clock.write_text(f"{holder.host} {holder.process}\n")
+        folder.retried(lambda: clock.write_text(f"{holder.host} {holder.process}\n"))
         interruption = Interruption()
         reports = reports_of_job(submission.reports, folder, f"{name}.{holder.attempt}")
         with interruption.installed(), reports as train, closing(Leases(holder, clock)) as leases:
@@ -71,7 +72,7 @@ def _finish(folder: BatchFolder, submission: Submission, label: str) -> int:
     if _is_sent_again(folder, submission, label):
         return EXIT_OK
     with reports_of_job(submission.reports, folder, f"{label}.{uuid.uuid4().hex}") as train:
-        result = finish(folder, submission)
+        result = folder.retried(lambda: finish(folder, submission))
         train.end(result.record)
     for sentence in result.errors:
         log(sentence)

@@ -36,7 +36,7 @@ from branchline.trains.subjobs.shares import Share
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
 from branchline.trains.submitted.ledger_rows import KeptForJobs, reuse_in_job, write_rows
 from branchline.trains.submitted.submission import Submission
-from branchline.trains.submitted.submission_folder import BatchFolder, log, log_traceback, wait_until_there
+from branchline.trains.submitted.submission_folder import BatchFolder, log, log_traceback
 from branchline.trains.submitted.tasks.leases import Leases
 from branchline.trains.submitted.unit_failures import LessMemory
 from branchline.trains.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result, subjob_nodes
@@ -74,11 +74,15 @@ class UnitWorker:
         self._spans: dict[int, WorkerSpan] = {}
         self._begin_s = time.time()
         self._workers_before = 0
+        self._interruption = Interruption()
+        # Whether the last write failed although it was retried; the next one is not retried then.
+        self._gave_up = False
         self.done = 0
         self.failed: dict[FoldNode, str] = {}
 
     def work(self, units: Iterable[FoldNode], interruption: Interruption) -> None:
         """Process units until each has a result or has failed, or until a signal asks to stop."""
+        self._interruption = interruption
         left = deque(units)
         while left and not interruption.asked:
             queue = self._queue(left)
@@ -111,7 +115,7 @@ class UnitWorker:
         if has_result(self._folder, unit, self._submission.id):
             log(f"{self._label(unit)}: already done")
             return []
-        if not self._leases.take(self._folder.lease(unit)):
+        if not self._retried(lambda: self._leases.take(self._folder.lease(unit))):
             log(f"{self._label(unit)}: another task works on it")
             return []
         opened = self._open[unit] = _OpenUnit(self._tree.shares_of(unit))
@@ -257,16 +261,15 @@ class UnitWorker:
         stages = tuple(one for one in costs.stages() if one.stage)
         workers = [span for one in opened.before.values() for span in one.workers]
         result = UnitResult(unit, folded, [*workers, *self._spans.values()], opened.lost, merge_stages=stages)
-        wait_until_there(self._folder.out)
         try:
-            write_rows(self._folder, unit, list(opened.rows.values()))
-            is_first = result.write(self._folder, self._submission.id)
+            is_first = self._write_files(unit, result, list(opened.rows.values()))
         except BranchlineError as error:
             self._fail(unit, JobError.of(error))
             return
-        self._folder.failed(unit).unlink(missing_ok=True)
-        for index in opened.before:
-            self._folder.result(FoldNode(0, index)).unlink(missing_ok=True)
+        with suppress(OSError):  # results of sub-jobs are not used if their unit has a result
+            self._folder.failed(unit).unlink(missing_ok=True)
+            for index in opened.before:
+                self._folder.result(FoldNode(0, index)).unlink(missing_ok=True)
         self._drop(unit)
         self.done += 1
         log(f"{self._label(unit)}: {folded.events} events{'' if is_first else ' (another task was faster)'}")
@@ -279,11 +282,32 @@ class UnitWorker:
             if folded is None or node.index in opened.before:
                 continue
             try:
-                write_rows(self._folder, node, [opened.rows[node.index]] if node.index in opened.rows else [])
-                UnitResult(node, folded, list(self._spans.values()), lost).write(self._folder, self._submission.id)
+                rows = [opened.rows[node.index]] if node.index in opened.rows else []
+                self._write_files(node, UnitResult(node, folded, list(self._spans.values()), lost), rows)
             except BranchlineError as error:
                 log(f"the result of sub-job {node.index} could not be saved: {error}")
             lost = []
+
+    def _write_files(self, node: FoldNode, result: UnitResult, rows: list[LedgerRows]) -> bool:
+        """Write the result of a node and its ledger rows. Returns False if the node has a result. Raises
+        BranchlineError.
+        """
+
+        def write() -> bool:
+            write_rows(self._folder, node, rows)
+            return result.write(self._folder, self._submission.id)
+
+        return self._retried(write)
+
+    def _retried(self, write: Callable[[], bool]) -> bool:
+        """Return the result of a function that writes files. Raises BranchlineError."""
+        try:
+            found = self._folder.retried(write, lambda: self._gave_up or self._interruption.asked)
+        except BranchlineError:
+            self._gave_up = True
+            raise
+        self._gave_up = False
+        return found
 
     def _fail(self, unit: FoldNode, error: JobError) -> None:
         """Record why a unit has no result. The results of its finished sub-jobs are kept."""
@@ -291,13 +315,19 @@ class UnitWorker:
         if opened is not None and unit.stage:
             self._write_alone(unit, opened)
             for index, why in opened.failed.items():
-                UnitFailure.of(why, self._task, self._log).write(self._folder.failed(FoldNode(0, index)))
+                self._write_failure(FoldNode(0, index), UnitFailure.of(why, self._task, self._log))
         self._drop(unit)
         failure = UnitFailure.of(error, self._task, self._log)
         self.failed[unit] = failure.message
         log(f"{self._label(unit)} failed: {failure.message}")
         log_traceback(failure.traceback)
-        failure.write(self._folder.failed(unit))
+        self._write_failure(unit, failure)
+
+    def _write_failure(self, node: FoldNode, failure: UnitFailure) -> None:
+        try:
+            failure.write(self._folder.failed(node))
+        except BranchlineError as error:
+            log(f"the cause of the failure could not be saved: {error}")
 
     def _drop(self, unit: FoldNode) -> None:
         if self._open.pop(unit, None) is not None:
