@@ -8,8 +8,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.stores.servers import Process, free_port, free_ports, program
@@ -90,7 +90,7 @@ class Slurm:
         socket_path = self.folder / "munge.socket"
         self._start([program("munged"), "--foreground", "--force", f"--socket={socket_path}", *files], "munge")
         self._wait_for(socket_path.exists, "munged")
-        self._start([program("slurmctld"), "-D", "-f", self.environment["SLURM_CONF"]], "slurmctld")
+        self._controller = self._start([program("slurmctld"), "-D", "-f", self.environment["SLURM_CONF"]], "slurmctld")
         for node in NODES:
             self.start_node(node)
         self._wait_for(lambda: set(self.node_states().values()) == {"idle"}, "the nodes")
@@ -110,6 +110,25 @@ class Slurm:
         done = self._call(*words)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    @contextmanager
+    def drained(self) -> Iterator[None]:
+        """All nodes are drained: jobs wait."""
+        nodes = f"nodename={','.join(NODES)}"
+        self.command("scontrol", "update", nodes, "state=drain", "reason=test")
+        try:
+            yield
+        finally:
+            self.command("scontrol", "update", nodes, "state=resume")
+
+    @contextmanager
+    def controller_paused(self) -> Iterator[None]:
+        """The controller accepts connections and does not answer."""
+        self._controller.pause()
+        try:
+            yield
+        finally:
+            self._controller.go_on()
 
     def close(self) -> None:
         """Ends the jobs, then the daemons."""

@@ -93,6 +93,16 @@ def process_of(train: SubmittedTrain, task: str) -> psutil.Process:
     return process
 
 
+def own_python(train: Train, monkeypatch: pytest.MonkeyPatch, lines: str, options: str = "[]") -> None:
+    """Let the tasks run with a script that executes ``lines`` before Python starts."""
+    python = train.folder / "python"
+    python.write_text(f'#!/bin/sh\n{lines}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    site = train.folder / "site.toml"
+    site.write_text(f'[slurm]\npython = "{python}"\noptions = {options}\n')
+    monkeypatch.setenv("BRANCHLINE_SITE_CONFIG", str(site))
+
+
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_the_results_are_those_of_this_machine(submit: Any, original: Train, tasks: int) -> None:
     submitted = submit("--tasks", tasks)
@@ -217,12 +227,7 @@ def test_a_task_that_dies_of_memory_is_sent_again_with_more(
 def test_a_node_on_which_every_task_fails_gets_no_more(
     submit: Any, train: Train, original: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    python = train.folder / "python"
-    python.write_text(f'#!/bin/sh\n[ "$SLURMD_NODENAME" = n2 ] && exit 126\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    site = train.folder / "site.toml"
-    site.write_text(f'[slurm]\npython = "{python}"\noptions = ["--exclude=n3"]\n')
-    monkeypatch.setenv("BRANCHLINE_SITE_CONFIG", str(site))
+    own_python(train, monkeypatch, '[ "$SLURMD_NODENAME" = n2 ] && exit 126', '["--exclude=n3"]')
     # One task at a time on the node that is well: the other one gets the rest.
     train.pause(4)
     submitted = submit("--tasks", FILES)
@@ -530,3 +535,65 @@ def test_without_slurm_the_error_says_what_to_do(train: Train) -> None:
     assert "the command squeue was not found" in ended.stderr
     assert "slurm-client" in ended.stderr
     assert not (train.folder / "out").exists()
+
+
+def test_held_tasks_are_released_by_the_command_in_the_status(
+    submit: Any, train: Train, original: Train, slurm: Slurm
+) -> None:
+    with slurm.drained():
+        submitted = submit("--tasks", 2)
+        first = jobs_of(submitted)[0].submitted.ids[0]
+        slurm.command("scontrol", "hold", first)
+        status = submitted.status()
+        assert status.release == f"scontrol release {first}"
+        assert "JobHeldAdmin" in status.waiting or "JobHeldUser" in status.waiting
+        shown = run_branchline(train.folder, ["status", "out"])
+        assert f"release the held tasks: scontrol release {first}" in shown.stdout
+        slurm.command(*status.release.split())
+    status = submitted.wait(TIMEOUT_S)
+    assert (status.ended, status.release) == ("finished", "")
+    assert files_of(submitted.out) == files_of(original.folder / "local")
+
+
+def test_tasks_that_never_started_did_not_fail(submit: Any, train: Train, slurm: Slurm) -> None:
+    with slurm.drained():
+        submitted = submit("--tasks", 2)
+        submitted.cancel()
+        wait_until(lambda: not submitted.status().tasks, "the end of the tasks", TIMEOUT_S)
+    status = submitted.status()
+    assert (status.not_started, status.failed, status.causes) == (FILES, 0, {})
+    shown = run_branchline(train.folder, ["status", "out"])
+    assert f"0 failed, {FILES} not started" in shown.stdout
+
+
+def test_the_error_of_a_task_that_dies_while_it_starts_is_in_the_status(
+    submit: Any, train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = train.folder / "broken"
+    broken.mkdir()
+    (broken / "cloudpickle.py").write_text("import a_package_that_this_node_lacks\n")
+    own_python(train, monkeypatch, f"export PYTHONPATH={broken}")
+    status = submit("--tasks", 1).wait(TIMEOUT_S)
+    [cause] = status.causes
+    assert "exit code 1: ModuleNotFoundError: No module named 'a_package_that_this_node_lacks'" in cause
+
+
+def test_missing_work_is_sent_again_although_nothing_has_finished(
+    submit: Any, train: Train, original: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = train.folder / "first"
+    own_python(train, monkeypatch, f"mkdir {mark} 2>/dev/null && exit 1")
+    submitted = submit("--tasks", 1, "--retries", 1)
+    status = submitted.wait(TIMEOUT_S)
+    assert (status.done, status.ended) == (FILES, "finished"), status
+    assert [one.retry for one in jobs_of(submitted)] == [0, 1]
+    assert files_of(submitted.out) == files_of(original.folder / "local")
+
+
+def test_the_status_does_not_wait_for_a_controller_that_hangs(submit: Any, train: Train, slurm: Slurm) -> None:
+    train.pause(1)
+    submitted = submit("--tasks", 1)
+    with slurm.controller_paused():
+        status = submitted.status()
+    assert "squeue did not answer within 1.50 s" in status.silence
+    assert submitted.wait(TIMEOUT_S).ended == "finished"

@@ -77,6 +77,8 @@ TABLE_MERGE_ATTEMPTS_MAX = 3
 
 # Timeout for commands of a batch system. Busy controllers take about ten seconds.
 BATCH_CALL_TIMEOUT_S = 120.0
+# Time in which a status waits for a batch system, so that it answers within two seconds if that is down.
+BATCH_STATUS_TIMEOUT_S = 1.5
 # Maximum number of tasks of a train by default. More tasks slow down the controller, and each would read little.
 BATCH_TASKS_WANTED_MAX = 1000
 # Maximum number of tasks that can be requested: the default of Slurm's MaxJobCount.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypedDict, cast
 
-from branchline.base.limits import BATCH_TASKS_MAX
+from branchline.base.limits import BATCH_CALL_TIMEOUT_S, BATCH_TASKS_MAX
 from branchline.errors import BatchError
 from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.batch.task_steps import (
@@ -147,29 +147,30 @@ class HTCondor:
             raise TooManyJobsError(what, hint="wait until some of your jobs have finished", retry=True)
         return ["-maxjobs", str(left)]
 
-    def states(self, submitted: Submitted) -> list[TaskState]:
+    def states(self, submitted: Submitted, timeout_s: float = BATCH_CALL_TIMEOUT_S) -> list[TaskState]:
         """Return the tasks listed by condor_q, or a single queued placeholder if DAGMan has not submitted any tasks
         yet.
         """
         attributes = ["JobStatus", "BranchlineStep", "BranchlineTask", "HoldReason", "HoldReasonCode"]
         found = []
-        for one in _ads("condor_q", submitted, attributes):
+        for one in _ads("condor_q", submitted, attributes, timeout_s=timeout_s):
             state = _STATES.get(one.get("JobStatus", 0))
             if state is not None and "BranchlineTask" in one:
                 step, task = int(one["BranchlineStep"]), int(one["BranchlineTask"])
                 found.append(TaskState(step, task, state, str(one.get("HoldReason", ""))))
-        manager = call(["condor_q", submitted.ids[0], "-af", "JobStatus"], WHERE).strip()
+        manager = call(["condor_q", submitted.ids[0], "-af", "JobStatus"], WHERE, timeout_s).strip()
         if manager and not any(one.step >= 0 for one in found):
             found.append(TaskState(-1, 0, "queued", "DAGMan has not submitted it yet"))
         return found
 
-    def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
+    def causes(self, submitted: Submitted, timeout_s: float = BATCH_CALL_TIMEOUT_S) -> dict[tuple[int, int], str]:
         """Return why tasks failed, according to the job history."""
         attributes = ["BranchlineStep", "BranchlineTask", "ExitBySignal", "ExitSignal", "ExitCode", "RemoveReason"]
         attributes += ["HoldReason", "LastHoldReason"]
         causes = {}
         try:
-            history = list(_ads("condor_history", submitted, attributes, "-limit", str(2 * BATCH_TASKS_MAX)))
+            limit = ("-limit", str(2 * BATCH_TASKS_MAX))
+            history = _ads("condor_history", submitted, attributes, *limit, timeout_s=timeout_s)
         except BatchError:
             return {}
         # Reversed, because condor_history lists the newest jobs first and the last entry of a task counts.
@@ -188,6 +189,11 @@ class HTCondor:
                 cause = f"HTCondor reports that it exited with code {one['ExitCode']}"
             causes[int(one["BranchlineStep"]), int(one["BranchlineTask"])] = cause
         return {key: cause for key, cause in causes.items() if cause}
+
+    def release_command(self, submitted: Submitted, held: Sequence[TaskState]) -> str:
+        """Return a call of condor_release for all jobs of the DAG, which changes only held jobs."""
+        del held
+        return f"condor_release -constraint 'DAGManJobId == {submitted.ids[0]}'"
 
     def cancel(self, submitted: Submitted) -> None:
         """Remove the DAG, which also removes its jobs."""
@@ -277,10 +283,11 @@ class _JobAd(TypedDict, total=False):
     RemoveReason: str
 
 
-def _ads(command: str, submitted: Submitted, attributes: Sequence[str], *words: str) -> list[_JobAd]:
+def _ads(command: str, submitted: Submitted, attributes: Sequence[str], *words: str, timeout_s: float) -> list[_JobAd]:
     """Return the attributes of the DAG's jobs, as listed by ``command``."""
     condition = f"DAGManJobId == {submitted.ids[0]}"
-    answer = call([command, "-constraint", condition, "-json", "-attributes", ",".join(attributes), *words], WHERE)
+    words = ("-constraint", condition, "-json", "-attributes", ",".join(attributes), *words)
+    answer = call([command, *words], WHERE, timeout_s)
     try:
         found = json.loads(answer or "[]")
     except ValueError:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from branchline.base.limits import SLURM_ARRAY_TASKS
+from branchline.base.limits import BATCH_CALL_TIMEOUT_S, SLURM_ARRAY_TASKS
 from branchline.errors import BatchError
 from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.batch.task_steps import (
@@ -28,6 +28,8 @@ _EXCLUDE = ("--exclude", "-x")
 _RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"}
 _ENDED = {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "DEADLINE"}
 _ENDED |= {"BOOT_FAIL", "REVOKED"}
+#: Parts of the reasons that squeue shows for held jobs, such as "JobHeldUser" and "launch failed requeued held".
+_HELD_WORDS = ("held", "hold")
 _WORDS = {
     "CANCELLED": "it was cancelled",
     "DEADLINE": "its deadline passed",
@@ -87,22 +89,23 @@ class Slurm:
         listed = call(["squeue", "--noheader", "--array", "--all", "--states=all", "--format=%i"], WHERE)
         return max(0, most - 1 - len(listed.splitlines()))
 
-    def states(self, submitted: Submitted) -> list[TaskState]:
+    def states(self, submitted: Submitted, timeout_s: float = BATCH_CALL_TIMEOUT_S) -> list[TaskState]:
         """Return the tasks listed by squeue."""
         # Query all jobs of the user: Slurm forgets an array minutes after its end, and squeue then rejects the array's
         # ID.
-        answer = call(["squeue", "--noheader", "--me", "--array", "--format=%F %K %T %r"], WHERE)
+        answer = call(["squeue", "--noheader", "--me", "--array", "--format=%F %K %T %r"], WHERE, timeout_s)
         arrays = {one.id: one for one in submitted.arrays}
         found = []
         for line in answer.splitlines():
             job, task, state, reason = (*line.split(maxsplit=3), "")[:4]
             if job in arrays and state not in _ENDED and task.isdigit():
-                shown: State = "running" if state in _RUNNING else "queued"
+                is_held = any(word in reason.lower() for word in _HELD_WORDS)
+                shown: State = "running" if state in _RUNNING else "held" if is_held else "queued"
                 array = arrays[job]
                 found.append(TaskState(array.step, array.first_task + int(task), shown, reason))
         return found
 
-    def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
+    def causes(self, submitted: Submitted, timeout_s: float = BATCH_CALL_TIMEOUT_S) -> dict[tuple[int, int], str]:
         """Return why tasks failed, according to the accounting database.
 
         Without an accounting database, the reasons come from the controller, which forgets jobs minutes after their
@@ -111,9 +114,9 @@ class Slurm:
         causes: dict[tuple[int, int], str] = {}
         for array in submitted.arrays:
             try:
-                ended = self._from_accounting(array.id)
+                ended = self._from_accounting(array.id, timeout_s)
             except BatchError:
-                ended = self._from_controller(array.id)
+                ended = self._from_controller(array.id, timeout_s)
             for task, (state, code) in ended.items():
                 if state in _WORDS:
                     # Slurm writes an exit code as CODE:SIGNAL.
@@ -122,6 +125,11 @@ class Slurm:
                     what = killed or _WORDS[state].format(code=code.partition(":")[0])
                     causes[array.step, array.first_task + task] = f"Slurm reports {state}: {what}"
         return causes
+
+    def release_command(self, submitted: Submitted, held: Sequence[TaskState]) -> str:
+        """Return a call of scontrol for the arrays of the held tasks."""
+        jobs = dict.fromkeys(submitted.array_of(one).id for one in held)
+        return f"scontrol release {' '.join(jobs)}"
 
     def cancel(self, submitted: Submitted) -> None:
         """Cancel the job, starting with the last step, so that no step starts in the meantime."""
@@ -160,8 +168,9 @@ class Slurm:
         arguments += [f"--{option}={value}" for option, value in requested.items() if value is not None]
         return arguments + [word for option in site.options for word in shlex.split(option)]
 
-    def _from_accounting(self, job: str) -> dict[int, tuple[str, str]]:
-        answer = call(["sacct", "--jobs", job, "--allocations", "--parsable2", "--noheader", "-o", _SACCT], WHERE)
+    def _from_accounting(self, job: str, timeout_s: float) -> dict[int, tuple[str, str]]:
+        words = ["sacct", "--jobs", job, "--allocations", "--parsable2", "--noheader", "-o", _SACCT]
+        answer = call(words, WHERE, timeout_s)
         ended = {}
         for line in answer.splitlines():
             name, state, code = line.split("|")[:3]
@@ -170,9 +179,9 @@ class Slurm:
                 ended[int(task)] = (state.split()[0], code)
         return ended
 
-    def _from_controller(self, job: str) -> dict[int, tuple[str, str]]:
+    def _from_controller(self, job: str, timeout_s: float) -> dict[int, tuple[str, str]]:
         try:
-            answer = call(["scontrol", "--oneliner", "show", "job", job], WHERE)
+            answer = call(["scontrol", "--oneliner", "show", "job", job], WHERE, timeout_s)
         except BatchError:
             return {}
         ended = {}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
+from branchline.base.limits import BATCH_CALL_TIMEOUT_S
 from branchline.errors import BatchError
 from branchline.jobs.batch.htcondor import HTCondor
 from branchline.jobs.batch.site_settings import Site
@@ -56,11 +57,14 @@ class BatchSystem(Protocol):
         delays tasks above its limits.
         """
 
-    def states(self, submitted: Submitted) -> list[TaskState]:
+    def states(self, submitted: Submitted, timeout_s: float = BATCH_CALL_TIMEOUT_S) -> list[TaskState]:
         """Return the tasks that are queued, held or running."""
 
-    def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
+    def causes(self, submitted: Submitted, timeout_s: float = BATCH_CALL_TIMEOUT_S) -> dict[tuple[int, int], str]:
         """Return why tasks failed, by (step, task). Tasks that the system no longer remembers are left out."""
+
+    def release_command(self, submitted: Submitted, held: Sequence[TaskState]) -> str:
+        """Return the command with which the user releases held tasks."""
 
     def cancel(self, submitted: Submitted) -> None:
         """Cancel all tasks, both running and queued."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from branchline.base.limits import BATCH_CALL_TIMEOUT_S
+from branchline.base.quantities import duration
 from branchline.errors import BatchError
 from branchline.jobs.program import LIBRARY_THREADS
 
@@ -64,6 +65,11 @@ class Submitted:
     def ids(self) -> tuple[str, ...]:
         """The job IDs in the batch system."""
         return tuple(one.id for one in self.arrays)
+
+    def array_of(self, task: TaskState) -> JobArray:
+        """Return the array of a task."""
+        of_step = [one for one in self.arrays if one.step == task.step and one.first_task <= task.task]
+        return max(of_step, key=lambda one: one.first_task)
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,7 @@ def call(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise BatchError(f"{words[0]} did not answer within {timeout_s:.0f} s", retry=True) from None
+        raise BatchError(f"{words[0]} did not answer within {duration(timeout_s)}", retry=True) from None
     except OSError as error:
         raise BatchError(f"{words[0]} cannot be started: {error.strerror}", path=program) from None
     if done.returncode:

@@ -74,6 +74,7 @@ class TrainStatus:
     - ``done`` counts sub-jobs with a result. ``reused`` counts how many of these results come from an earlier run.
     - ``running`` counts sub-jobs that are assigned to workers.
     - ``failed`` counts sub-jobs without a result that will not run again, ``causes`` counts them by cause.
+    - ``not_started`` counts sub-jobs that no task has begun and no task will begin, for example after a cancellation.
     - ``slowest`` is the sub-job that has been running longest, for ``slowest_s``.
     - ``repeated`` counts sub-jobs that ran twice, ``workers_lost`` counts workers that died or timed out.
     - ``merge_s`` is the merge time after the last sub-job.
@@ -86,6 +87,7 @@ class TrainStatus:
     A submitted train also has these fields:
 
     - ``tasks`` counts tasks that are queued or running, ``waiting`` counts queued tasks by the reason why they wait.
+    - ``release`` is the command that releases held tasks, empty if no task is held.
     - ``excluded_nodes`` are nodes that get no more tasks.
     - ``silence`` is the reason if the state of the tasks is unknown.
 
@@ -109,6 +111,7 @@ class TrainStatus:
     running: int = 0
     queued: int = 0
     failed: int = 0
+    not_started: int = 0
     reused: int = 0
     repeated: int = 0
     workers: int = 0
@@ -126,6 +129,7 @@ class TrainStatus:
     process: int | None = None
     tasks: int = 0
     waiting: dict[str, int] = field(default_factory=dict)
+    release: str = ""
     excluded_nodes: list[str] = field(default_factory=list)
     silence: str = ""
     status_version: int = STATUS_VERSION

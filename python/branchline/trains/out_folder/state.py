@@ -104,6 +104,8 @@ def status_lines(status: TrainStatus, out: Path) -> Iterator[str]:
     if status.workers_lost:
         yield f"lost: {counted(status.workers_lost, 'worker')}"
     yield from (f"waiting ({counted(number, 'task')}): {reason}" for reason, number in status.waiting.items())
+    if status.release:
+        yield f"release the held tasks: {status.release}"
     yield from (f"{node} is excluded because all tasks failed there" for node in status.excluded_nodes)
     yield from (f"failed ({counted(number, 'sub-job')}): {cause}" for cause, number in status.causes.items())
     yield from (f"error: {error}" for error in status.errors[:ERRORS_SHOWN_MAX])
@@ -137,6 +139,8 @@ def _counts_line(status: TrainStatus) -> str:
     if status.silence:
         del counts["failed"]
         counts["unknown"] = status.subjobs - status.done
+    if status.not_started:
+        counts["not started"] = status.not_started
     shown = ", ".join(f"{number} {name}" for name, number in counts.items())
     return f"{counted(status.subjobs, 'sub-job')}: {shown}; {counted(status.events, 'event')} done"
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from branchline.base.checks import folder_path
-from branchline.base.limits import BATCH_LOOK_INTERVAL_S
+from branchline.base.limits import BATCH_LOOK_INTERVAL_S, BATCH_STATUS_TIMEOUT_S
 from branchline.base.trust import user_text
 from branchline.errors import BatchError, BranchlineError
 from branchline.jobs.batch.system import TaskState, batch_system
@@ -24,7 +24,7 @@ from branchline.trains.out_folder.state import job_of, status_of
 from branchline.trains.subjobs.folding import MergeCosts
 from branchline.trains.submitted.submission import JobsRecord, Submission, TrainOutline
 from branchline.trains.submitted.submission_folder import BatchFolder
-from branchline.trains.submitted.unit_failures import causes_of, failures_of
+from branchline.trains.submitted.unit_failures import NOT_STARTED, causes_of, failures_of
 from branchline.trains.submitted.units import DoneUnits
 
 
@@ -66,13 +66,14 @@ class SubmittedTrain:
     def status(self) -> TrainStatus:
         """Return the status, according to the files in the directory and the batch system.
 
-        If the batch system does not answer, ``silence`` has the reason. ``seconds`` is the time since the submission
-        or, for a finished train, its wall time. Raises BadFileError.
+        If the batch system does not answer within ``BATCH_STATUS_TIMEOUT_S``, ``silence`` has the reason. ``seconds``
+        is the time since the submission or, for a finished train, its wall time. Raises BadFileError.
 
             status = branchline.SubmittedTrain("out").status()
             print(f"{status.done} of {status.subjobs} sub-jobs, {status.events} events")
         """
-        tasks, silence = self._tasks()
+        end_s = time.monotonic() + BATCH_STATUS_TIMEOUT_S
+        tasks, silence = self._tasks(end_s)
         done = DoneUnits.of(self._folder, self._outline)
         units = list(self._outline.tree.nodes(self._outline.unit_stage))
         missing = [unit for unit in units if unit not in done.units]
@@ -89,8 +90,9 @@ class SubmittedTrain:
                 for unit in units
             }
         failed = [] if silence else [one for one in missing if one not in at_work | waiting]
-        causes = causes_of(self._folder, self._outline, dict.fromkeys(failed, ""))
+        causes = causes_of(self._folder, self._outline, dict.fromkeys(failed, ""), _left_s(end_s))
         failures = failures_of(self._folder, self._outline, causes, done.subjobs)
+        begun = [one for one in failures.values() if one.message not in NOT_STARTED]
         reads = ElementReads()
         for element in (one for summary in done.summaries for one in summary.elements):
             reads.add_element(element)
@@ -109,16 +111,18 @@ class SubmittedTrain:
             done=len(done.subjobs),
             running=self._count([one for one in missing if one in at_work], done),
             queued=self._count([one for one in missing if one in waiting - at_work], done),
-            failed=len(failures),
+            failed=len(begun),
+            not_started=len(failures) - len(begun),
             workers=sum(one.state == "running" for _, one in tasks),
             merge_stages=job.merge_stages if job and ended else merge_costs.stages(),
-            causes=dict(Counter(one.cause for one in failures.values())),
+            causes=dict(Counter(one.cause for one in begun)),
             elements=elements,
             errors=errors_of(job) if job and ended else [],
             started=self._outline.started,
             updated=datetime.now(UTC).isoformat(timespec="seconds"),
             tasks=len(tasks),
             waiting=dict(Counter(one.reason for _, one in tasks if one.state != "running" and one.reason)),
+            release=self._release(tasks),
             excluded_nodes=next((list(one.excluded) for one in JobsRecord.read_all(self._folder)[-1:]), []),
             silence=silence,
         )
@@ -155,7 +159,7 @@ class SubmittedTrain:
 
         return resume(self._folder, Submission.read(self._folder))
 
-    def _tasks(self) -> tuple[list[tuple[JobsRecord, TaskState]], str]:
+    def _tasks(self, end_s: float) -> tuple[list[tuple[JobsRecord, TaskState]], str]:
         """Return the tasks that have not ended, and an empty text. If the tasks are unknown, the text is the reason:
         the batch system does not answer, or the train belongs to a different user.
         """
@@ -166,10 +170,21 @@ class SubmittedTrain:
         system = batch_system(self._outline.system)
         try:
             return [
-                (jobs, one) for jobs in JobsRecord.read_all(self._folder) for one in system.states(jobs.submitted)
+                (jobs, one)
+                for jobs in JobsRecord.read_all(self._folder)
+                for one in system.states(jobs.submitted, _left_s(end_s))
             ], ""
         except BatchError as error:
             return [], f"the batch system did not answer: {error}"
+
+    def _release(self, tasks: list[tuple[JobsRecord, TaskState]]) -> str:
+        """Return the command that releases the held tasks; empty if there are none."""
+        held: dict[int, tuple[JobsRecord, list[TaskState]]] = {}
+        for jobs, one in tasks:
+            if one.state == "held":
+                held.setdefault(jobs.number, (jobs, []))[1].append(one)
+        system = batch_system(self._outline.system)
+        return "; ".join(system.release_command(jobs.submitted, some) for jobs, some in held.values())
 
     def _units_of(self, tasks: list[tuple[JobsRecord, TaskState]], *states: str) -> set[FoldNode]:
         found: set[FoldNode] = set()
@@ -181,6 +196,10 @@ class SubmittedTrain:
     def _count(self, units: list[FoldNode], done: DoneUnits) -> int:
         tree = self._outline.tree
         return sum(index not in done.subjobs for unit in units for index in tree.shares_of(unit))
+
+
+def _left_s(end_s: float) -> float:
+    return max(0.1, end_s - time.monotonic())
 
 
 def state_of(out: Path) -> TrainStatus | None:

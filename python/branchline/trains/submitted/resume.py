@@ -56,16 +56,16 @@ def resume(folder: BatchFolder, submission: Submission) -> int:
 def to_retry(folder: BatchFolder, submission: Submission) -> list[FoldNode]:
     """Return the units to retry automatically after all other tasks have ended.
 
-    Empty if all retries of the submission have been used. Also empty if no unit has a result, because the cause then
-    affects all machines and files. From the second retry on, units that failed with an error are left out, because they
-    would fail on any machine. Units whose task died are still retried.
+    Empty if all retries of the submission have been used. From the second retry on, and if no unit has a result, units
+    that failed with an error are left out, because they would fail on any machine. Units whose task died are still
+    retried.
     """
     before = _retries_so_far(folder)
-    done = DoneUnits.of(folder, submission).units
-    if not done or before >= submission.retries:
+    if before >= submission.retries:
         return []
+    done = DoneUnits.of(folder, submission).units
     missing = [unit for unit in submission.tree.nodes(submission.unit_stage) if unit not in done]
-    if before:
+    if before or not done:
         missing = [unit for unit in missing if UnitFailure.read(folder.failed(unit)) is None]
     return missing
 

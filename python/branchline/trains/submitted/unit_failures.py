@@ -6,6 +6,7 @@ The causes determine how units are retried: which machines to exclude, and which
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping
@@ -15,7 +16,13 @@ from enum import Enum
 from pathlib import Path
 
 from branchline.base.exit_codes import EXIT_INTERRUPTED, EXIT_OK
-from branchline.base.limits import CHUNK_DIVISOR_MAX, CHUNK_SHRINK, LOG_TAIL_BYTES, NODE_FAILURES_MAX
+from branchline.base.limits import (
+    BATCH_CALL_TIMEOUT_S,
+    CHUNK_DIVISOR_MAX,
+    CHUNK_SHRINK,
+    LOG_TAIL_BYTES,
+    NODE_FAILURES_MAX,
+)
 from branchline.base.whole_files import open_plain, read_plain
 from branchline.errors import BatchError
 from branchline.jobs.batch.site_settings import more_memory
@@ -29,6 +36,9 @@ from branchline.trains.submitted.units import UnitFailure
 # Texts that batch systems write to the end of a log when they kill a task.
 _MARKS = ("DUE TO TIME LIMIT", "DUE TO NODE FAILURE", "DUE TO PREEMPTION", "oom_kill", "oom-kill", "CANCELLED AT")
 _SHELL_SIGNALS = 128
+# The last line of a traceback, or an error message of Branchline or of a shell script.
+_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Interrupt|error)\b|/.*: ")
+_ERROR_MAX_CHARS = 300
 _EXIT_MAX_BYTES = 100
 _KILLED = "its task was killed by signal 9 (SIGKILL), as the kernel does when memory is short"
 # Words in causes that mean that a task ran out of memory.
@@ -38,20 +48,31 @@ _MEMORY_WORDS = ("memory", "oom")
 _FROM_OUTSIDE = (EXIT_INTERRUPTED, 137, 143)
 
 
+#: Causes of units that no task has begun, for example because the train was cancelled.
+NOT_STARTED = ("its task never started", "no task was submitted for this unit")
+
+
 def causes_of(
-    folder: BatchFolder, outline: TrainOutline, units: Mapping[FoldNode, str]
+    folder: BatchFolder,
+    outline: TrainOutline,
+    units: Mapping[FoldNode, str],
+    timeout_s: float = BATCH_CALL_TIMEOUT_S,
 ) -> dict[FoldNode, SubJobFailure]:
-    """Return why each unit has no result. ``units`` maps the units to the reasons that are already known."""
+    """Return why each unit has no result. ``units`` maps the units to the reasons that are already known. The batch
+    system is given up after ``timeout_s``.
+    """
     known = {unit: SubJobFailure(reason) for unit, reason in units.items() if reason}
     for unit in units:
         failure = UnitFailure.read(folder.failed(unit)) if unit not in known else None
         if failure is not None:
             known[unit] = failure.of_subjob()
-    known |= _of_tasks(folder, outline, units.keys() - known.keys())
-    return {unit: known.get(unit) or SubJobFailure("no task was submitted for this unit") for unit in units}
+    known |= _of_tasks(folder, outline, units.keys() - known.keys(), timeout_s)
+    return {unit: known.get(unit) or SubJobFailure(NOT_STARTED[1]) for unit in units}
 
 
-def _of_tasks(folder: BatchFolder, outline: TrainOutline, units: Iterable[FoldNode]) -> dict[FoldNode, SubJobFailure]:
+def _of_tasks(
+    folder: BatchFolder, outline: TrainOutline, units: Iterable[FoldNode], timeout_s: float = BATCH_CALL_TIMEOUT_S
+) -> dict[FoldNode, SubJobFailure]:
     """Return why units have no result, by unit, according to the last task of each unit."""
     wanted = set(units)
     found: dict[FoldNode, SubJobFailure] = {}
@@ -65,7 +86,7 @@ def _of_tasks(folder: BatchFolder, outline: TrainOutline, units: Iterable[FoldNo
                     from_system = {}
                     # Without an answer from the batch system, exit codes and logs are used.
                     with suppress(BatchError):
-                        from_system = system.causes(jobs.submitted)
+                        from_system = system.causes(jobs.submitted, timeout_s)
                 found[unit] = _cause(folder, jobs.steps[0], task, from_system.get((0, task)))
     return found
 
@@ -77,28 +98,40 @@ def _cause(folder: BatchFolder, step: StepRecord, task: int, from_system: str | 
     if marked:
         what = marked
     elif code and not (from_system and _is_of_memory(from_system)):
-        what = _of_code(code)
+        what = f"{_of_code(code)}{_last_error_in(log)}"
     elif from_system:
         what = from_system
     elif code == 0:
         what = "its task ended without writing a result"
     elif not _is_there(log):
-        what = "its task never started"
+        what = NOT_STARTED[0]
     else:
         what = "its task ended without a message, perhaps because its node failed or all its processes were killed"
     return SubJobFailure(what, log=str(log))
 
 
-def _mark_in(log: Path) -> str:
-    """Return the line that the batch system wrote to a log when it ended the task; empty if there is none."""
+def _last_lines(log: Path) -> list[str]:
+    """Return the last lines of a log, the last one first; empty if it cannot be read."""
     try:
         with open_plain(log) as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - LOG_TAIL_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
+            return file.read().decode(errors="replace").splitlines()[::-1]
     except OSError:
-        return ""
-    return next((line.strip() for line in reversed(lines) if any(mark in line for mark in _MARKS)), "")
+        return []
+
+
+def _mark_in(log: Path) -> str:
+    """Return the line that the batch system wrote to a log when it ended the task; empty if there is none."""
+    return next((line.strip() for line in _last_lines(log) if any(mark in line for mark in _MARKS)), "")
+
+
+def _last_error_in(log: Path) -> str:
+    """Return the exception with which a log ends, after a colon; empty if there is none. A task that cannot import its
+    modules, for example, writes it only to its log.
+    """
+    last = next((line for line in _last_lines(log) if line.strip()), "")
+    return f": {last[:_ERROR_MAX_CHARS]}" if _EXCEPTION.match(last) else ""
 
 
 def _exit_code(path: Path) -> int | None:
