@@ -66,6 +66,7 @@ class Size:
     written_entries: int
     simulated_files: int
     simulated_workers: int
+    simulated_seeds: int
     forecast_points: int
     simulation: tuple[int, int, int]
     lab_studies: int
@@ -107,6 +108,7 @@ FULL = Size(
     written_entries=200_000,
     simulated_files=10_000,
     simulated_workers=1000,
+    simulated_seeds=20,
     forecast_points=72,
     simulation=(30_000_000, 10_000, 2),
     lab_studies=400,
@@ -148,6 +150,7 @@ QUICK = Size(
     written_entries=2000,
     simulated_files=300,
     simulated_workers=48,
+    simulated_seeds=2,
     forecast_points=5,
     simulation=(10_000_000, 100, 1),
     lab_studies=10,
@@ -319,8 +322,12 @@ def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, 
         pages["planning"] = planning_page(cache, size.planned_files, repeats or size.split_repeats, say)
     if "simulated" in chosen:
         from benches.simulated import simulated_page
+        from benches.simulated_policies import policies_part
 
-        pages["simulated"] = simulated_page(size.simulated_files, size.simulated_workers, seed, say)
+        files, workers = size.simulated_files, size.simulated_workers
+        page, rows = simulated_page(files, workers, seed, say)
+        part, of_part = policies_part(files * 2 // 5, max(8, workers * 2 // 5), size.simulated_seeds, say)
+        pages["simulated"] = page + part, rows + of_part
     if "dispatch" in chosen:
         from benches.dispatch import dispatch_page
 

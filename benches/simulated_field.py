@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from random import Random
 
@@ -61,6 +62,8 @@ class Field:
     workers: int = 1000
     workers_per_node: int = 8
     sites: int = 4
+    #: Number of sites with workers; 0 for all.
+    worker_sites: int = 0
     elements_per_site: int = 2
     faults: Faults = Faults()
     #: Ratio of the times to read a file from another site and from the worker's own site.
@@ -81,6 +84,23 @@ class Field:
 
     def site(self, number: int) -> str:
         return f"SITE{number % self.sites}"
+
+    def worker_site(self, node: int) -> str:
+        """Return the site of a node, whether or not its workers know it."""
+        return self.site(node % (self.worker_sites or self.sites))
+
+    @property
+    def nodes(self) -> int:
+        return -(-self.workers // self.workers_per_node)
+
+    @cached_property
+    def slow_nodes(self) -> frozenset[int]:
+        count = round(self.nodes * self.faults.slow_nodes_part)
+        return frozenset(Random(f"{self.seed}-slow").sample(range(self.nodes), count))
+
+    @cached_property
+    def black_holes(self) -> frozenset[int]:
+        return frozenset(Random(f"{self.seed}-holes").sample(range(self.nodes), self.faults.black_holes))
 
     def element(self, number: int) -> str:
         """Return a storage element; consecutive numbers are at different sites."""
@@ -131,9 +151,12 @@ class Durations:
         seconds = self.near_s(files, parts)
         if files[0].sites.site_of(files[0].path) != site:
             seconds *= field.far_factor
-        if element in self._slow_elements:
-            seconds *= faults.slow_element_factor
+        seconds *= self.element_factor(element)
         return seconds * (faults.straggler_factor if chance.random() < faults.stragglers_part else 1.0)
+
+    def element_factor(self, element: str) -> float:
+        """Return the factor by which a storage element is slower than a healthy one."""
+        return self._field.faults.slow_element_factor if element in self._slow_elements else 1.0
 
     def _file_s(self, file: DataFile) -> float:
         random = Random(f"{self._field.seed}-{file.path}")

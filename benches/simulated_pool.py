@@ -192,17 +192,14 @@ class SimulatedPool:
     def _made(self, number: int) -> Worker:
         field, faults = self._field, self._field.faults
         node = number // field.workers_per_node
-        nodes = -(-field.workers // field.workers_per_node)
-        slow_nodes = Random(f"{field.seed}-slow").sample(range(nodes), round(nodes * faults.slow_nodes_part))
-        holes = Random(f"{field.seed}-holes").sample(range(nodes), faults.black_holes)
         ends_s = self._clock_s + Random(f"{field.seed}-life-{number}").expovariate(1 / faults.worker_life_s)
-        site = field.site(node) if field.knows_sites else ""
-        factor = faults.slow_node_factor if node in slow_nodes else 1.0
-        return Worker(number, f"node{node:03}", site, factor, node in holes, ends_s)
+        site = field.worker_site(node) if field.knows_sites else ""
+        factor = faults.slow_node_factor if node in field.slow_nodes else 1.0
+        return Worker(number, f"node{node:03}", site, factor, node in field.black_holes, ends_s)
 
     def _true_site(self, worker: Worker) -> str:
         """Return the site of a worker, known or not."""
-        return self._field.site(worker.number // self._field.workers_per_node)
+        return self._field.worker_site(worker.number // self._field.workers_per_node)
 
     def _count_slots(self) -> None:
         slots: dict[Spot, int] = {}

@@ -77,8 +77,7 @@ TABLE_MERGE_ATTEMPTS_MAX = 3
 
 # Timeout for commands of a batch system. Busy controllers take about ten seconds.
 BATCH_CALL_TIMEOUT_S = 120.0
-# Time in which a status waits for a batch system, so that it answers within two seconds if that is down.
-BATCH_STATUS_TIMEOUT_S = 1.5
+BATCH_STATUS_TIMEOUT_S = 1.5  # For a status, which answers within two seconds even if the system is down.
 # Maximum number of tasks of a train by default. More tasks slow down the controller, and each would read little.
 BATCH_TASKS_WANTED_MAX = 1000
 # Maximum number of tasks that can be requested: the default of Slurm's MaxJobCount.
@@ -148,8 +147,7 @@ SPOOL_QUIET_S = 3600.0
 REPORT_TOKEN_MAX_BYTES = 16 * KIB
 # Maximum number of bytes from the log of a failed sub-job in a report: enough for tracebacks.
 FAILED_LOG_BYTES = 16_384
-# Time for which a task of a batch system tries to use its output directory while that is full, read-only or
-# unreachable, for example while a file system is remounted or a quota is raised.
+# Time for which a task of a batch system retries to use an output directory that is full, read-only or unreachable.
 OUT_REFUSES_WAIT_S = 600.0
 # Number of bytes read from the end of a task's log to find out why it died.
 LOG_TAIL_BYTES = 8192

@@ -17,7 +17,7 @@ from branchline.base.limits import STOP_CHECK_INTERVAL_S, STOP_GRACE_S
 from branchline.errors import InternalError
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.program import ModuleFile, WorkerStart, own_path
-from branchline.jobs.stragglers import JobTail
+from branchline.jobs.stragglers import Durations, why_twice
 from branchline.jobs.subjob import (
     WAIT,
     AfterLoss,
@@ -126,7 +126,7 @@ class LocalProcesses:
         # were ever lost.
         self._again: deque[SubJob] = deque()
         self._lost: set[int] = set()
-        self._tail = JobTail()
+        self._durations = Durations()
         # Why a sub-job also runs on a second worker, by index of the sub-job.
         self._twice: dict[int, str] = {}
 
@@ -217,7 +217,7 @@ class LocalProcesses:
             raise InternalError(f"{process.name} sent a {type(message).__name__}, which was not requested")
         elapsed_s, subjobs = time.monotonic() - process.first_since_s, {one.index: one for one in process.holds}
         yield process.finished(message)
-        self._tail.finished(elapsed_s)
+        self._durations.finished(elapsed_s)
         for other in self._holders(but=process):
             if message.index not in {one.index for one in other.holds}:
                 continue
@@ -239,7 +239,8 @@ class LocalProcesses:
     def _slow_one(self, process: WorkerProcess) -> SubJob | None:
         """Return a slow sub-job of another worker, for this worker to run a second time; None if no sub-job is slow."""
         others = self._holders(but=process)
-        limit_s = self._tail.limit_s(sum(len(one.holds) for one in others))
+        usual_s = self._durations.usual_s()
+        limit_s = self._durations.limit_s(sum(len(one.holds) for one in others), usual_s)
         if limit_s is None:
             return None
         now_s = time.monotonic()
@@ -252,7 +253,7 @@ class LocalProcesses:
         seconds, found = max(left, key=lambda one: one[0], default=(0.0, None))
         if found is None or seconds <= limit_s:
             return None
-        self._twice[found.index] = self._tail.why(seconds)
+        self._twice[found.index] = why_twice(seconds, usual_s)
         return found
 
     def _left(self, process: WorkerProcess, draw: Draw) -> None:

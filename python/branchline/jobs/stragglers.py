@@ -10,41 +10,77 @@ from bisect import insort
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from branchline.base.limits import NODE_FAILURES_MAX, TAIL_DONE_PART, TAIL_FACTOR, TAIL_MIN_S, TAIL_PATIENCE
+from branchline.base.limits import (
+    NODE_FAILURES_MAX,
+    TAIL_DONE_PART,
+    TAIL_FACTOR,
+    TAIL_MIN_S,
+    TAIL_PATIENCE,
+)
+
+#: Minimum number of finished sub-jobs of a kind at a site for their median to be used.
+KIND_DONE_MIN = 3
 
 
-class JobTail:
-    """Detects slow sub-jobs at the end of a job, which should also run on an idle worker."""
+class Durations:
+    """The durations of successful sub-jobs by kind and by the worker's site. Detects slow sub-jobs at the end of a job,
+    which should also run on an idle worker.
+    """
 
     def __init__(self) -> None:
-        self._seconds: list[float] = []
+        self._all = _SortedSeconds()
+        self._by_kind: dict[tuple[str, str], _SortedSeconds] = {}
 
-    def finished(self, seconds: float) -> None:
-        """Record the duration of a finished sub-job."""
-        insort(self._seconds, seconds)
+    def finished(self, seconds: float, kind: str = "", site: str = "") -> None:
+        """Record the duration of a sub-job."""
+        self._all.add(seconds)
+        self._by_kind.setdefault((kind, site), _SortedSeconds()).add(seconds)
 
-    def limit_s(self, unfinished_count: int, together: int = 1) -> float | None:
-        """Return the duration above which ``together`` consecutive sub-jobs count as slow; None if no sub-job has
+    def known_s(self, kind: str, site: str) -> float | None:
+        """Return the median duration of a kind at a site; None if fewer than ``KIND_DONE_MIN`` have finished."""
+        found = self._by_kind.get((kind, site))
+        return None if found is None or len(found.seconds) < KIND_DONE_MIN else found.median_s
+
+    def usual_s(self, kind: str = "", site: str = "") -> float:
+        """Return the median duration of a kind at a site or, if that is unknown, of all sub-jobs; 0 if none has
+        finished.
+        """
+        known_s = self.known_s(kind, site)
+        return self._all.median_s if known_s is None else known_s
+
+    def limit_s(self, unfinished_count: int, usual_s: float) -> float | None:
+        """Return the duration above which sub-jobs that usually take ``usual_s`` count as slow; None if no sub-job has
         finished yet.
         """
-        done_count = len(self._seconds)
+        done_count = len(self._all.seconds)
         if not done_count:
             return None
         is_known_well = done_count >= TAIL_DONE_PART * (done_count + unfinished_count)
         factor = TAIL_FACTOR * (1 if is_known_well else TAIL_PATIENCE)
-        return max(TAIL_MIN_S, factor * together * self._median_s)
+        return max(TAIL_MIN_S, factor * usual_s)
 
-    def why(self, elapsed_s: float, together: int = 1) -> str:
-        """Return the reason for speculative execution as a sentence."""
-        usual_s = together * self._median_s
-        return f"it took {elapsed_s:.0f} s, while the median is {usual_s:.1f} s"
+
+def why_twice(elapsed_s: float, usual_s: float) -> str:
+    """Return the reason for speculative execution as a sentence."""
+    return f"it took {elapsed_s:.0f} s, while the median is {usual_s:.1f} s"
+
+
+class _SortedSeconds:
+    """Durations in order, because a job with thousands of groups in flight needs the median for each group."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def add(self, seconds: float) -> None:
+        insort(self.seconds, seconds)
 
     @property
-    def _median_s(self) -> float:
-        # The durations are kept sorted, because a job with thousands of groups in flight needs the median for each
-        # group.
-        middle = len(self._seconds) // 2
-        return (self._seconds[middle] + self._seconds[~middle]) / 2
+    def median_s(self) -> float:
+        """The median; 0 if there are no durations."""
+        if not self.seconds:
+            return 0.0
+        middle = len(self.seconds) // 2
+        return (self.seconds[middle] + self.seconds[~middle]) / 2
 
 
 @dataclass

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import cloudpickle
@@ -55,6 +56,9 @@ class SubJob:
     neighbours: range | None = None
     #: Hosts that hold the sub-job's input files, if known.
     hosts: tuple[str, ...] = ()
+    #: Sub-jobs of the same kind take about equally long at the same site, such as those that read from the same storage
+    #: element.
+    kind: str = ""
 
     def packed(self) -> SubJob:
         """Return a copy with a pickled payload, which can be sent to a worker."""
@@ -170,14 +174,36 @@ def _not_in_a_process() -> None:
     """Do nothing: the default of ``out_of_memory`` for a callable that runs in the job's own process."""
 
 
+@dataclass(frozen=True)
+class Workers:
+    """The current workers of a place: their numbers by location, and a function that returns the usual duration in
+    seconds of a kind of sub-jobs at a site, None if it is unknown.
+    """
+
+    slots: Mapping[Spot, int] = field(default_factory=dict)
+    usual_s: Callable[[str, str], float | None] = lambda _kind, _site: None
+
+    @cached_property
+    def by_site(self) -> Mapping[str, tuple[Spot, int]]:
+        """One location at each site, and the number of workers there."""
+        found: dict[str, tuple[Spot, int]] = {}
+        for spot, count in self.slots.items():
+            found[spot.site] = (spot, count + found.get(spot.site, (spot, 0))[1])
+        return found
+
+
+#: Workers of a place that does not know them.
+NO_WORKERS = Workers()
+
+
 class Draw(Protocol):
     """Returns the next sub-job, WAIT if no sub-job is available yet, or None if there are no more."""
 
-    def __call__(self, spot: Spot | None = None, spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
+    def __call__(self, spot: Spot | None = None, workers: Workers = NO_WORKERS, /) -> SubJob | Wait | None:
         """Return the next sub-job for a worker, preferably one whose data is near.
 
-        ``spot`` is the worker's location, ``spots`` are the locations of all current workers. Without ``spot``,
-        sub-jobs are returned in job order.
+        ``spot`` is the worker's location, ``workers`` are all current workers. Without ``spot``, sub-jobs are returned
+        in job order.
         """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from benches.simulated import BASE, Figures, folded_value, simulated, without_copies
@@ -38,7 +39,7 @@ def value_by_stages(count: int) -> float:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_each_subjob_counts_once_whatever_goes_wrong(seed: int) -> None:
-    field = Field(**{**vars(FIELD), "seed": seed})
+    field = replace(FIELD, seed=seed)
     figures = train(field)
     assert (figures.exit_code, figures.missing, figures.subjobs) == (0, 0, FILES)
     assert set(figures.times) == {1}
@@ -57,7 +58,7 @@ def test_each_subjob_counts_once_whatever_goes_wrong(seed: int) -> None:
 def test_results_that_workers_fold_count_once_whatever_goes_wrong(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("branchline.jobs.pools.pooled_workers.FOLD_AFAR_MIN_BYTES", 1)
     files = 1500
-    figures = simulated(Field(**{**vars(FIELD), "seed": seed}), files, seconds_per_byte(), by_file=True)
+    figures = simulated(replace(FIELD, seed=seed), files, seconds_per_byte(), by_file=True)
     assert (figures.exit_code, figures.missing, figures.subjobs) == (0, 0, files)
     assert set(figures.times) == {1}
     assert figures.value == value_by_stages(files) == folded_value(files)
@@ -68,7 +69,7 @@ def test_results_that_workers_fold_count_once_whatever_goes_wrong(seed: int, mon
 
 def test_workers_fold_large_results_but_for_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("branchline.jobs.pools.pooled_workers.FOLD_AFAR_MIN_BYTES", 1)
-    field = Field(**{**vars(FIELD), "faults": HEALTHY, "workers": 20})
+    field = replace(FIELD, faults=HEALTHY, workers=20)
     files = 1600
     figures = simulated(field, files, seconds_per_byte(), by_file=True)
     # Left are those of the first groups, whose results are of unknown size, of neighbours at several storage elements,
@@ -82,11 +83,11 @@ def test_the_same_seed_gives_the_same_figures() -> None:
     first, second = (train(FIELD) for _ in range(2))
     assert first.counts == second.counts
     assert (first.makespan_s, first.value) == (second.makespan_s, second.value)
-    assert train(Field(**{**vars(FIELD), "seed": 9})).counts != first.counts
+    assert train(replace(FIELD, seed=9)).counts != first.counts
 
 
 def test_nothing_runs_twice_where_nothing_goes_wrong() -> None:
-    figures = train(Field(**{**vars(FIELD), "faults": HEALTHY}))
+    figures = train(replace(FIELD, faults=HEALTHY))
     counts = figures.counts
     assert (counts.attempts - figures.repeated, counts.failed, counts.crashes, figures.lost) == (FILES, 0, 0, 0)
     assert figures.ideal_s < figures.makespan_s
@@ -99,7 +100,7 @@ def test_copies_of_slow_subjobs_and_locality_help() -> None:
     assert (with_both.repeated > 0, without.repeated) == (True, 0)
     # Times are simulated: they are the same on every machine.
     assert with_both.makespan_s <= without.makespan_s
-    lost = train(Field(**{**vars(FIELD), "knows_sites": False}))
+    lost = train(replace(FIELD, knows_sites=False))
     assert with_both.counts.far_attempts < lost.counts.far_attempts / 2
     assert set(lost.times) == {1}
     assert lost.value == with_both.value

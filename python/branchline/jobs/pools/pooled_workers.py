@@ -32,7 +32,7 @@ from branchline.base.limits import (
 from branchline.jobs.pools.pool import Done, GroupResult, Pool, PoolError, PoolRunSettings, SubJobGroup
 from branchline.jobs.program import ModuleFile, Program, SourceFile, Versions
 from branchline.jobs.sites import Spot, holding_most
-from branchline.jobs.stragglers import JobTail, NodeFailures
+from branchline.jobs.stragglers import Durations, NodeFailures, why_twice
 from branchline.jobs.subjob import (
     WAIT,
     AfterLoss,
@@ -47,6 +47,7 @@ from branchline.jobs.subjob import (
     SubJob,
     Work,
     WorkerDiedError,
+    Workers,
     packages_of,
 )
 
@@ -74,7 +75,7 @@ class PooledWorkers:
         self._now_s = now_s
         self._failed_by = failed
         self._nodes = NodeFailures()
-        self._tail = JobTail()
+        self._durations = Durations()
         # _done are the indices of finished sub-jobs. _twice has the groups that run speculatively on two workers, by
         # number: the number of the other copy, and the reason.
         self._done: set[int] = set()
@@ -100,6 +101,7 @@ class PooledWorkers:
         self._numbers: dict[str, int] = {}
         self._groups_count = 0
         self._slots: Mapping[Spot, int] = {}
+        self._workers_now = Workers(self._slots)
         # Site of each group that is restricted to a site, by group number.
         self._sites: dict[int, str] = {}
         self._live_at: Counter[str] = Counter()
@@ -214,8 +216,26 @@ class PooledWorkers:
             windows = with_room
         while self._is_drained and (slow := self._slow_group()) is not None:
             number, why = slow
-            copy = self._submit(self._live[number], program, settings, with_program=True)
+            subjobs = self._live[number]
+            copy = self._submit(subjobs, program, settings, with_program=True, site=self._fastest_site(subjobs))
             self._twice[number], self._twice[copy] = (copy, why), (number, why)
+
+    def _workers(self) -> Workers:
+        if self._workers_now.slots is not self._slots:
+            self._workers_now = Workers(self._slots, self._durations.known_s)
+        return self._workers_now
+
+    def _fastest_site(self, subjobs: Sequence[SubJob]) -> str | None:
+        """Return the site with idle workers where sub-jobs usually take the least time; None if this is unknown, or if
+        all workers are at the same site.
+        """
+        sites = self._workers().by_site
+        usual_s = {}
+        for site, (_, count) in sites.items() if len(sites) > 1 else ():
+            known = [self._durations.known_s(one.kind, site) for one in subjobs]
+            if self._live_at[site] < count and None not in known:
+                usual_s[site] = sum(one or 0.0 for one in known)
+        return min(usual_s, key=lambda one: usual_s[one]) if usual_s else None
 
     def _windows(self) -> list[tuple[str | None, int]]:
         """Return (site, maximum number of groups in flight) pairs; a single pair with the site None if all workers are
@@ -250,24 +270,30 @@ class PooledWorkers:
         late: list[tuple[float, int]] = []
         for number, subjobs in self._live.items():
             elapsed_s = now_s - (begun_s[number] or self._heard_s)
-            limit_s = self._tail.limit_s(len(self._live), together=len(subjobs))
+            limit_s = self._durations.limit_s(len(self._live), self._usual_s(number))
             may_run_twice = number not in self._twice and all(one.may_run_twice for one in subjobs)
             if limit_s is not None and may_run_twice and elapsed_s > limit_s:
                 late.append((elapsed_s, number))
         if not late:
             return None
         elapsed_s, number = max(late)
-        return number, self._tail.why(elapsed_s, together=len(self._live[number]))
+        return number, why_twice(elapsed_s, self._usual_s(number))
+
+    def _usual_s(self, number: int) -> float:
+        """Return how long a group usually takes at its site."""
+        site = self._sites.get(number, "")
+        return sum(self._durations.usual_s(one.kind, site) for one in self._live[number])
 
     def _next_group(self, draw: Draw, site: str | None) -> tuple[SubJob, ...]:
         self._is_drained = False
         if self._alone:
             return (self._alone.popleft(),)
         spot = None if site is None else Spot(site=site)
+        workers = self._workers()
         subjobs: list[SubJob] = []
         folds = self._result_bytes >= FOLD_AFAR_MIN_BYTES
         while len(subjobs) < self._size or (folds and self._begins_neighbours(subjobs)):
-            drawn = self._again.popleft() if self._again else draw(spot, self._slots)
+            drawn = self._again.popleft() if self._again else draw(spot, workers)
             self._is_drained = drawn is None
             self._waits = self._waits or drawn is WAIT
             if not isinstance(drawn, SubJob):
@@ -364,7 +390,7 @@ class PooledWorkers:
         unfinished = [by_index[index] for index in result.unfinished if not self._is_elsewhere(index)]
         if result.worker:
             number = self._numbers.setdefault(result.worker, len(self._numbers))
-            self._learn_size(result)
+            self._learn_size(subjobs, result)
             for note in result.notes:
                 yield Note(note.value(), number)
             for one in result.finished:
@@ -391,7 +417,7 @@ class PooledWorkers:
         """Process the result of a sub-job. A failed sub-job is retried on another machine, if there is one where it has
         not failed.
         """
-        if self._failed_by is None or not self._failed_by(value):
+        if not self._is_failed(value):
             self._nodes.finished(result.node)
         elif result.node and self._stop_at is None:
             yield from self._failed_at(result.node, subjob, result.host)
@@ -419,6 +445,9 @@ class PooledWorkers:
         elif self._stop_at is None:
             left = [one for one in subjobs if one.index not in self._single]
             self._run_again([one for one in left if not self._is_elsewhere(one.index)])
+
+    def _is_failed(self, value: object) -> bool:
+        return self._failed_by is not None and self._failed_by(value)
 
     def _failed_at(self, node: str, subjob: SubJob, host: str) -> Iterator[Lost]:
         """Count a failed sub-job on a machine. If the machine is excluded because of it, yield a message."""
@@ -449,15 +478,18 @@ class PooledWorkers:
         for one in subjobs:
             yield Repeated(one.label, why, f"{kept} worker (on {result.host})", f"{dropped} one")
 
-    def _learn_size(self, result: GroupResult) -> None:
-        """Adjust the group size gradually so that a group takes about ``GROUP_S`` seconds."""
+    def _learn_size(self, subjobs: Sequence[SubJob], result: GroupResult) -> None:
+        """Adjust the group size gradually so that a group takes about ``GROUP_S`` seconds. Failed sub-jobs, which may
+        take no time at all, do not count.
+        """
         count = result.done_count
-        if not count:
+        if not count or any(self._is_failed(one.value.value()) for one in result.finished):
             return
         self._result_bytes = (self._result_bytes + (result.result_bytes or 0.0)) / (2 if self._result_bytes else 1)
         seconds = result.seconds / count
-        for _ in range(count):
-            self._tail.finished(seconds)
+        site = next((spot.site for spot in self._slots if spot.host == result.node), "")
+        for one in subjobs[:count]:
+            self._durations.finished(seconds, one.kind, site)
         self._subjob_s = seconds if self._subjob_s is None else (self._subjob_s + seconds) / 2
         wanted = int(GROUP_S / max(self._subjob_s, GROUP_S / GROUP_SUBJOBS_MAX))
         self._size = max(1, min(wanted, self._size * GROUP_GROWTH))

@@ -11,7 +11,7 @@ import json
 import shutil
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from branchline.errors import BatchError, BranchlineError, OptionError
 from branchline.jobs.batch.site_settings import load_site
 from branchline.jobs.batch.system import BatchSystem, Submitted, TaskStep, batch_system, is_batch_system
 from branchline.jobs.sites import Spot
-from branchline.jobs.subjob import Finished, Lost, SubJob
+from branchline.jobs.subjob import NO_WORKERS, Finished, Lost, SubJob, Workers
 from branchline.jobs.where import Terms, Where, place_on, where_of
 from branchline.lab.limits import FARM_ANSWER_GRACE_S, FARM_ANSWER_LOOK_S, FARM_LOOK_S, FARM_QUEUE_S, STUDY_JOBS_MAX
 from branchline.lab.sampling.farm_job import FarmTask, answer_path, task_path, work_on_jobs
@@ -78,8 +78,8 @@ class OnWorkers:
         waiting = deque(SubJob(number, f"job {number}", one, False) for number, one in enumerate(tasks))
         found: dict[int, StudySample | str] = {}
 
-        def draw(spot: Spot | None = None, spots: Collection[Spot] = ()) -> SubJob | None:
-            del spot, spots  # A study does not distinguish workers.
+        def draw(spot: Spot | None = None, workers: Workers = NO_WORKERS) -> SubJob | None:
+            del spot, workers  # A study does not distinguish workers.
             return waiting.popleft() if waiting else None
 
         def after_loss(lost: Lost, subjobs: Sequence[SubJob]) -> bool:

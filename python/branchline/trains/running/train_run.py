@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import Ledger, LedgerError
 from branchline.jobs.local import InThisProcess, LocalProcesses
 from branchline.jobs.sites import Spot
-from branchline.jobs.subjob import AfterLoss, Finished, Folded, FromPlace, Lost, Place, Repeated, SubJob, Wait
+from branchline.jobs.subjob import AfterLoss, Finished, Folded, FromPlace, Lost, Place, Repeated, SubJob, Wait, Workers
 from branchline.jobs.where import Terms, clock_of, place_on
 from branchline.reading.access import longest_wait_s
 from branchline.records.sensors.storage_counts import take_troubles
@@ -337,8 +337,8 @@ class _Run:
                     self._queue.workers_count = place.workers
                     self._log.workers(place.workers)
 
-    def _draw(self, spot: Spot | None = None, spots: Collection[Spot] = ()) -> SubJob | Wait | None:
-        drawn = self._next(spot, spots)
+    def _draw(self, spot: Spot | None = None, workers: Workers | None = None) -> SubJob | Wait | None:
+        drawn = self._next(spot, workers or Workers())
         if not isinstance(drawn, SubJob):
             return drawn
         self._log.handed_out(drawn.index, drawn.label)
@@ -371,13 +371,13 @@ class _Run:
         node = FoldNode(1, index // FOLD_FAN_IN)
         return node, self._merger.tree.shares_of(node)
 
-    def _next(self, spot: Spot | None, spots: Collection[Spot]) -> SubJob | Wait | None:
+    def _next(self, spot: Spot | None, workers: Workers) -> SubJob | Wait | None:
         """Return the next sub-job, without the wagons whose results are cached. If all results of a sub-job are cached,
         it is finished immediately, and the next sub-job is tried.
         """
         wagons = self._plan.loaded.wagons
         while True:
-            drawn = self._queue.draw(spot, spots)
+            drawn = self._queue.draw(spot, workers)
             if not isinstance(drawn, SubJob) or self._interruption.asked:
                 return drawn
             if self._reuse is None:

@@ -6,18 +6,29 @@ A worker gets nearby files first, and remote files only after a short wait (`Nea
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from branchline.base.checks import instance_of
-from branchline.base.limits import FAR_WORK_WAIT_S, ROUND_TRIPS_SENT_MAX, SUBJOB_MAX_BYTES, SUBJOBS_PER_STREAM_MAX
+from branchline.base.limits import (
+    FAR_WORK_WAIT_S,
+    FOLD_FAN_IN,
+    GROUP_S,
+    ROUND_TRIPS_SENT_MAX,
+    SUBJOB_MAX_BYTES,
+    SUBJOBS_PER_STREAM_MAX,
+)
 from branchline.jobs.sites import Distances, SiteMap, Spot, holding_most, is_near
-from branchline.jobs.subjob import WAIT, SubJob, Wait
+from branchline.jobs.subjob import NO_WORKERS, WAIT, SubJob, Wait, Workers
 from branchline.reading.datasets.data_file import DataFile
 from branchline.trains.subjobs.shares import Share
+
+#: Assumed ratio of the durations of a sub-job far from its data and near to it, if none was measured.
+FAR_FACTOR = 2.0
 
 
 class SubJobQueue:
@@ -76,7 +87,7 @@ class SubJobQueue:
             self._first.remove(one)
         return bool(found)
 
-    def draw(self, spot: Spot | None = None, spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
+    def draw(self, spot: Spot | None = None, workers: Workers = NO_WORKERS, /) -> SubJob | Wait | None:
         """Return the next sub-job. Returns WAIT while branches are being learned, or if the remaining shares are
         reserved for other workers. Returns None if no shares are left, or if no wagon runs any more.
         """
@@ -88,16 +99,16 @@ class SubJobQueue:
         while self._left.count:
             if self.step is None and self._learning is not None:
                 return WAIT
-            drawn = self._draw_near(spot, spots)
+            drawn = self._draw_near(spot, workers)
             if drawn is WAIT or len(instance_of(drawn.payload, Share).stopped) < self._wagons_count:
                 return drawn
         return None
 
-    def _draw_near(self, spot: Spot | None, spots: Collection[Spot]) -> SubJob | Literal[Wait.WAIT]:
+    def _draw_near(self, spot: Spot | None, workers: Workers) -> SubJob | Literal[Wait.WAIT]:
         # Learn branches in the first shares, even if they are near to a different worker, so that chunks are the same
         # in every run.
         learns = self.step is None or (self._learns_first and self._left.has_first)
-        index = self._left.take(None if learns else spot, spots)
+        index = self._left.take(None if learns else spot, workers)
         if index is None:
             return WAIT
         learn = self.step is None or (self._learns_first and index == 0)
@@ -115,7 +126,8 @@ class SubJobQueue:
             together=1 if learn else self._together(index, self._left.count + 1),
             round_trips=() if spot is None else self.distances.from_site(spot.site)[:ROUND_TRIPS_SENT_MAX],
         )
-        return SubJob(index, share.label, share, hosts=holding_most(one.hosts for one in share.files))
+        hosts = holding_most(one.hosts for one in share.files)
+        return SubJob(index, share.label, share, hosts=hosts, kind=kind_of(share.files[0].elements))
 
     def wagon_failed(self, name: str, index: int) -> None:
         """Record that a wagon failed in a sub-job. The wagon does not run in later sub-jobs."""
@@ -194,13 +206,19 @@ class SubJobQueue:
         self.branches += sorted(set(branches) - set(self.branches))
 
 
+def kind_of(elements: Sequence[str]) -> str:
+    """Return the kind of the sub-jobs that read from these storage elements."""
+    return " ".join(elements)
+
+
 class NearFirst:
     """The shares that have not been handed out, grouped by the storage elements of their files.
 
-    Without a worker's location (spot), shares are taken in dataset order. With a location, a worker gets the first
-    share that is near to its own site, or that is not nearer to the site of another worker. If all remaining shares are
-    nearer to other sites, the worker waits. Once a site has waited for ``FAR_WORK_WAIT_S``, its workers take remote
-    shares, until there is a near one again.
+    Without a worker's location (spot), shares are taken in dataset order. With a location, a worker gets a share that
+    is near to its own site, or that is not nearer to the site of another worker: from the storage elements whose
+    remaining shares take longest, so that a slow storage element does not remain at the end. If all remaining shares
+    are nearer to other sites, the worker waits. Once a site has waited for ``FAR_WORK_WAIT_S``, its workers take remote
+    shares, until there is a near one again, but only shares that the other sites would finish later.
     """
 
     def __init__(self, shares: Sequence[Share], now_s: Callable[[], float] = time.monotonic) -> None:
@@ -211,6 +229,10 @@ class NearFirst:
         self._queues: dict[tuple[str, ...], deque[int]] = {}
         self._files: dict[tuple[str, ...], DataFile] = {}
         self._waits_since_s: dict[str, float] = {}
+        # The storage elements from which each site took its last near share.
+        self._current: dict[str, tuple[str, ...]] = {}
+        # When the last share of each group was taken.
+        self._taken_s: dict[tuple[str, ...], float] = {}
         self._taken_count = self.count = 0
         self.cut_again(shares)
 
@@ -228,25 +250,62 @@ class NearFirst:
         """Whether the first share has not been taken yet."""
         return any(queue[0] == 0 for queue in self._queues.values())
 
-    def take(self, spot: Spot | None = None, spots: Collection[Spot] = ()) -> int | None:
-        """Return the index of the next share for a worker; None if the worker has to wait. ``spots`` are the locations
-        of all workers.
-        """
+    def take(self, spot: Spot | None = None, workers: Workers = NO_WORKERS) -> int | None:
+        """Return the index of the next share for a worker; None if the worker has to wait."""
         queues = self._queues
         if spot is None or len(queues) == 0:
             return self._taken(min(queues, key=lambda one: queues[one][0]))
         own_s = {one: self._to(one, spot) for one in queues}
-        others = {one.site: one for one in spots if one.site != spot.site}.values()
+        others = [other for site, (other, _) in workers.by_site.items() if site != spot.site]
         shortest_s = {one: min([own_s[one], *(self._to(one, other) for other in others)]) for one in queues}
         near = [one for one in queues if is_near(own_s[one], shortest_s[one])]
         if near:
             self._waits_since_s.pop(spot.site, None)
-            return self._taken(min(near, key=lambda one: queues[one][0]))
+            return self._taken(self._longest(near, spot.site, workers))
         now_s = self._now_s()
         if now_s - self._waits_since_s.setdefault(spot.site, now_s) < FAR_WORK_WAIT_S:
             return None
+        far = [one for one in queues if self._ends_sooner(one, shortest_s[one], spot, workers)]
+        if not far:
+            return None
         # Take from the nearest storage elements. Among equally near ones, prefer those with the most shares left.
-        return self._taken(min(queues, key=lambda one: (own_s[one], -len(queues[one]), queues[one][0])))
+        return self._taken(min(far, key=lambda one: (own_s[one], -len(queues[one]), queues[one][0])))
+
+    def _longest(self, near: Sequence[tuple[str, ...]], site: str, workers: Workers) -> tuple[str, ...]:
+        """Return the storage elements whose remaining shares take longest at a site. Elements with unknown durations
+        come first. A site changes to other elements only after a whole node of the merge tree, so that a worker can
+        fold the results of neighbouring shares.
+        """
+        current = self._current.get(site)
+        if current is not None and current in near and self._queues[current][0] % FOLD_FAN_IN:
+            return current
+
+        def left_s(elements: tuple[str, ...]) -> float:
+            usual_s = workers.usual_s(kind_of(elements), site)
+            return math.inf if usual_s is None else usual_s * len(self._queues[elements])
+
+        found = self._current[site] = max(near, key=lambda one: (left_s(one), -self._queues[one][0]))
+        return found
+
+    def _ends_sooner(self, elements: tuple[str, ...], shortest_s: float, spot: Spot, workers: Workers) -> bool:
+        """Return whether a remote worker would finish a share before the workers near to it. True if the durations of
+        these workers are unknown, or if they have taken no share for much longer than a share takes.
+        """
+        near = {site for site, (one, _) in workers.by_site.items() if is_near(self._to(elements, one), shortest_s)}
+        left_s, near_s = 0.0, math.inf
+        for one, queue in self._queues.items():
+            known = [workers.usual_s(kind_of(one), site) for site in near]
+            usual_s = min((seconds for seconds in known if seconds is not None), default=None)
+            if one == elements:
+                if usual_s is None:
+                    return True
+                near_s = usual_s
+            if usual_s is not None and any(is_near(self._to(one, workers.by_site[site][0]), 0.0) for site in near):
+                left_s += usual_s * len(queue)
+        is_stalled = self._now_s() - self._taken_s.get(elements, 0.0) > FAR_WORK_WAIT_S + 2 * max(near_s, GROUP_S)
+        count = sum(workers.by_site[site][1] for site in near)
+        far_s = workers.usual_s(kind_of(elements), spot.site) or FAR_FACTOR * near_s
+        return is_stalled or left_s / max(1, count) + near_s > far_s
 
     def _to(self, elements: tuple[str, ...], spot: Spot) -> float:
         file = self._files[elements]
@@ -257,6 +316,7 @@ class NearFirst:
         index = queue.popleft()
         if not queue:
             del self._queues[elements]
+        self._taken_s[elements] = self._now_s()
         self.count -= 1
         self._taken_count += 1
         return index

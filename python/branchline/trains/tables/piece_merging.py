@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -182,7 +182,7 @@ class TableMerging:
                     self._left.append(SubJob(index, task.label, task, may_run_twice=False))
                     table.open_count += 1
 
-    def _draw(self, _spot: object = None, _spots: Collection[object] = (), /) -> SubJob | Wait | None:
+    def _draw(self, _spot: object = None, _workers: object = None, /) -> SubJob | Wait | None:
         if self._left:
             return self._left.popleft()
         return WAIT if any(one.open_count and not one.failed for one in self.merged) else None

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from branchline.base.limits import FAR_WORK_WAIT_S, MB
+from branchline.base.limits import FAR_WORK_WAIT_S, GROUP_S, MB
 from branchline.errors import DatasetError
 from branchline.jobs.sites import SiteMap, Spot
-from branchline.jobs.subjob import Lost, SubJob
+from branchline.jobs.subjob import Lost, SubJob, Workers
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
@@ -25,7 +25,7 @@ from branchline.trains.wagons.wagons import Wagon
 
 LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})
 AT_A, AT_B, AT_C = Spot(site="A"), Spot(site="B"), Spot(site="C")
-ALL = (AT_A, AT_B, AT_C)
+ALL = Workers({AT_A: 2, AT_B: 2, AT_C: 2})
 
 
 def file_at(index: int, *servers: str, size_bytes: int = MB) -> DataFile:
@@ -103,10 +103,39 @@ def test_near_work_comes_first_and_far_work_after_a_wait() -> None:
     assert queue.count == 0
 
 
+def with_times(**seconds: dict[str, float]) -> Workers:
+    """Two workers at each site, and the usual seconds of sub-jobs by server and site."""
+    return Workers(ALL.slots, lambda kind, site: seconds.get(kind.partition("//")[2].partition(":")[0], {}).get(site))
+
+
+def test_the_storage_element_that_takes_longest_comes_first() -> None:
+    queue, _ = queue_of([("se1.a",), ("se1.a",), ("se1.a",), ("se2.a",), ("se2.a",), ("se2.a",)])
+    known = with_times(**{"se1.a": {"A": 1.0}, "se2.a": {"A": 3.0}})
+    # Once the slow one needs clearly less than the other one, their turns change.
+    assert [queue.take(AT_A, known) for _ in range(6)] == [3, 4, 5, 0, 1, 2]
+    queue, _ = queue_of([("se1.a",), ("se2.a",), ("se1.a",)])
+    assert [queue.take(AT_A, with_times(**{"se1.a": {"A": 1.0}})) for _ in range(3)] == [1, 0, 2]
+
+
+def test_far_work_is_left_to_the_near_workers_that_are_done_sooner() -> None:
+    queue, now_s = queue_of([("se.b",)] * 6)
+    known = with_times(**{"se.b": {"B": 1.0, "A": 3.5}})
+    assert queue.take(AT_A, known) is None
+    now_s[0] += FAR_WORK_WAIT_S
+    # Six of 1 s for two workers take 3 s, so that a seventh would be done after 4 s.
+    assert queue.take(AT_A, known) == 0
+    assert queue.take(AT_A, known) is None
+    assert [queue.take(AT_B, known) for _ in range(4)] == [1, 2, 3, 4]
+    assert queue.take(AT_A, known) is None
+    # The near workers have not asked for more for a long time.
+    now_s[0] += FAR_WORK_WAIT_S + 2 * GROUP_S + 0.1
+    assert queue.take(AT_A, known) == 5
+
+
 def test_nobody_waits_for_work_that_is_near_to_nobody_else() -> None:
     queue, _ = queue_of([("se.x",), ("se.b",), ("se.a", "se.b")])
     assert queue.take(AT_C, ALL) == 0
-    assert queue.take(AT_C, (AT_C,)) == 1
+    assert queue.take(AT_C, Workers({AT_C: 2})) == 1
     assert queue.take(AT_A, ALL) == 2
 
 

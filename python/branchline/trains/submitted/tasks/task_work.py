@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,20 @@ from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.sites import Spot
-from branchline.jobs.subjob import Context, Draw, Finished, FromPlace, Lost, Message, Repeated, SubJob, Wait, Work
+from branchline.jobs.subjob import (
+    NO_WORKERS,
+    Context,
+    Draw,
+    Finished,
+    FromPlace,
+    Lost,
+    Message,
+    Repeated,
+    SubJob,
+    Wait,
+    Work,
+    Workers,
+)
 from branchline.reading.access import longest_wait_s
 from branchline.trains.plan import TrainPlan
 from branchline.trains.reuse.reuse import KeptResult, LedgerRows, Reuse
@@ -162,8 +175,8 @@ class UnitWorker:
     def _drawing(self, queue: UnitQueue) -> Draw:
         """Return a function that draws from a queue, and adds the current measures to each sub-job."""
 
-        def draw(spot: Spot | None = None, spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
-            drawn = queue.draw(spot, spots)
+        def draw(spot: Spot | None = None, workers: Workers = NO_WORKERS, /) -> SubJob | Wait | None:
+            drawn = queue.draw(spot, workers)
             if not isinstance(drawn, SubJob):
                 return drawn
             return replace(drawn, payload=replace(instance_of(drawn.payload, Share), measures=self._told.now()))
@@ -410,7 +423,7 @@ class UnitQueue(SubJobQueue):
         #: Sub-jobs that were handed out, by index, with the cached part of their results.
         self.at_work: dict[int, tuple[Share, KeptResult | None]] = {}
 
-    def draw(self, _spot: Spot | None = None, _spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
+    def draw(self, _spot: Spot | None = None, _workers: Workers = NO_WORKERS, /) -> SubJob | Wait | None:
         """Return the next sub-job; None if none are left. Locations are ignored, since all workers of a task are on the
         same machine.
         """
