@@ -21,6 +21,7 @@ EXTRAS = {
     "cloudpickle": "trains",
     "coffea": "coffea",
     "psutil": "trains",
+    "zstandard": "trains",
     "dask": "dask-awkward",
     "dask_awkward": "dask-awkward",
     "distributed": "cluster",

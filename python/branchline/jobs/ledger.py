@@ -6,7 +6,7 @@ killed. The setting ``synchronous`` is NORMAL, so writes do not wait for the dis
 may be missing and are recomputed.
 
 Results are stored as rows instead of files. Writing a row of 1 to 10 kB takes a tenth of the time of writing and
-syncing a file of this size; a row of 100 MB takes a third longer than such a file.
+syncing a file of this size; a row of 100 MB takes a third longer than such a file. Large rows are compressed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from branchline.base.compression import compressed, decompressed
 from branchline.base.limits import LEDGER_RUNS_KEPT
 from branchline.base.trust import TrustedBytes, check_trusted
 from branchline.errors import BranchlineError, MissingFileError, OptionError, UntrustedFileError
@@ -29,7 +30,7 @@ LEDGER_NAME = "ledger.sqlite"
 LEDGER_NAMES = (LEDGER_NAME, f"{LEDGER_NAME}-wal", f"{LEDGER_NAME}-shm", f"{LEDGER_NAME}-journal")
 # Version of the ledger; increased when the tables or the modules of pickled classes change. A ledger with an older
 # version is renamed and replaced. A ledger with a newer version is rejected.
-LEDGER_VERSION = 4
+LEDGER_VERSION = 5
 # Maximum number of SQL parameters per statement, less than the limit of any SQLite version.
 KEYS_AT_A_TIME = 500
 
@@ -39,7 +40,7 @@ _TABLES = """
 CREATE TABLE runs (number INTEGER PRIMARY KEY, started TEXT NOT NULL, command TEXT NOT NULL);
 CREATE TABLE results (
     key BLOB PRIMARY KEY, name TEXT NOT NULL, label TEXT NOT NULL, run INTEGER NOT NULL, checksum INTEGER NOT NULL,
-    content BLOB NOT NULL
+    size_bytes INTEGER NOT NULL, content BLOB NOT NULL
 );
 CREATE INDEX results_by_name ON results (name);
 """
@@ -154,11 +155,14 @@ class Ledger:
             for some in _portions(keys):
                 marks = ",".join("?" * len(some))
                 rows = self._connection.execute(
-                    f"SELECT key, checksum, content FROM results WHERE key IN ({marks})",  # noqa: S608 - only marks
+                    f"SELECT key, checksum, size_bytes, content FROM results WHERE key IN ({marks})",  # noqa: S608
                     some,
                 ).fetchall()
-                found |= {key: content for key, checksum, content in rows if zlib.crc32(content) == checksum}
-                damaged = [(key,) for key, _, _ in rows if key not in found and not self.reads_only]
+                for key, checksum, size_bytes, content in rows:
+                    with suppress(ValueError):
+                        if zlib.crc32(content) == checksum:
+                            found[key] = TrustedBytes(decompressed(content, size_bytes))
+                damaged = [(key,) for key, *_ in rows if key not in found and not self.reads_only]
                 self._connection.executemany("DELETE FROM results WHERE key = ?", damaged)
         return found
 
@@ -174,10 +178,16 @@ class Ledger:
 
     def put(self, rows: Iterable[LedgerRow]) -> None:
         """Store all rows, or none if an error occurs; existing rows with the same key are replaced."""
+
+        def values(one: LedgerRow) -> tuple[object, ...]:
+            stored = compressed(one.content)
+            return one.key, one.name, one.label, self._run, zlib.crc32(stored), len(one.content), stored
+
         with _failures(self.path), self._transaction():
             self._connection.executemany(
-                "INSERT OR REPLACE INTO results (key, name, label, run, checksum, content) VALUES (?, ?, ?, ?, ?, ?)",
-                [(one.key, one.name, one.label, self._run, zlib.crc32(one.content), one.content) for one in rows],
+                "INSERT OR REPLACE INTO results (key, name, label, run, checksum, size_bytes, content) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                map(values, rows),
             )
 
     def used(self, keys: Sequence[bytes]) -> None:

@@ -30,6 +30,26 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / LEDGER_NAME
 
 
+def test_large_contents_are_compressed(path: Path) -> None:
+    content = {number: bytes([number]) * 10_000_000 for number in range(4)}
+    content[4] = os.urandom(100_000)
+    ledger = Ledger(path)
+    ledger.put(row(number, one) for number, one in content.items())
+    ledger.close()
+    assert path.stat().st_size < 300_000
+    ledger = Ledger(path)
+    assert ledger.contents([key_of(number) for number in content]) == {
+        key_of(number): one for number, one in content.items()
+    }
+    ledger.close()
+    # A row of another size is damaged, even if its checksum is right.
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE results SET size_bytes = 999 WHERE key IN (?, ?)", (key_of(0), key_of(4)))
+    ledger = Ledger(path)
+    assert set(ledger.contents([key_of(number) for number in content])) == {key_of(1), key_of(2), key_of(3)}
+    ledger.close()
+
+
 def test_contents_are_found_by_their_keys_in_a_later_run(path: Path) -> None:
     ledger = Ledger(path)
     ledger.put(row(number, bytes([number % 256]) * number) for number in range(1200))
@@ -103,7 +123,7 @@ def test_a_file_of_a_later_version_is_refused_and_stays(path: Path) -> None:
     content = with_version(path, 99)
     for reads_only in (False, True):
         with pytest.raises(
-            LedgerError, match=r"has version 99; this Branchline supports version 4 .*use the Branchline version that"
+            LedgerError, match=r"has version 99; this Branchline supports version 5 .*use the Branchline version that"
         ):
             Ledger(path, reads_only=reads_only)
     assert {one.name: one.read_bytes() for one in path.parent.iterdir()} == {path.name: content}
@@ -242,7 +262,7 @@ def test_a_full_disk_is_an_error_of_the_ledger(path: Path) -> None:
     ledger = Ledger(path)
     ledger._connection.execute("PRAGMA max_page_count = 20")
     with pytest.raises(LedgerError, match="full"):
-        ledger.put([row(1, b"x" * 10**6)])
+        ledger.put([row(1, os.urandom(10**6))])
     ledger.put([row(2, b"small")])
     assert ledger.present([key_of(1), key_of(2)]) == {key_of(2)}
     ledger.close()

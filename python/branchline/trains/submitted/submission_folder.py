@@ -18,10 +18,10 @@ folds results.
     reports/                 reports that have not been sent to the control room
     kept/INDEX               cached results of sub-jobs in an incomplete node of stage 1
 
-A pickled value is preceded by a line of JSON that describes the value and has its checksum. Only files of trusted users
-are unpickled (`branchline.base.trust`). Other users can read the files that ``status`` reads. They cannot read the
-submission, whose file names may contain secrets, and the logs. The batch system writes the output of a task (``log``)
-to the task's log.
+A pickled value, compressed if it is large, is preceded by a line of JSON that describes it and has its checksum. Only
+files of trusted users are unpickled (`branchline.base.trust`). Other users can read the files that ``status`` reads.
+They cannot read the submission, whose file names may contain secrets, and the logs. The batch system writes the output
+of a task (``log``) to the task's log.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from typing import TypeVar
 
 import cloudpickle
 
+from branchline.base.compression import compressed, decompressed
 from branchline.base.limits import OUT_REFUSES_WAIT_S
 from branchline.base.texts import print_block, print_line
 from branchline.base.trust import TrustedBytes, check_trusted, read_trusted, trusts_others, unpickle
@@ -49,7 +50,7 @@ from branchline.trains.tables.table_folder import TableFolder
 
 #: Version of the file formats in this folder. It also changes when pickled classes move to other modules. Files with a
 #: different version are rejected.
-VERSION = 8
+VERSION = 9
 # Modes of new files, for all users and for the owner only. Regardless of the umask, other users must not be able to
 # write these files, because unpickling runs code.
 _FOR_ALL, _FOR_OWNER = 0o644, 0o600
@@ -230,12 +231,16 @@ def _refused(path: Path, error: OSError) -> StorageError:
 
 
 def framed(kind: str, value: object, summary: dict[str, object] | None = None) -> bytes:
-    """Serialize a value: one line of JSON that describes the value, followed by the pickled value."""
-    content: bytes = cloudpickle.dumps(value)
+    """Serialize a value: one line of JSON that describes the value, followed by the pickled value, which is compressed
+    if it is large.
+    """
+    pickled: bytes = cloudpickle.dumps(value)
+    content = compressed(pickled)
     header = {
         "branchline": kind,
         "version": VERSION,
         "size_bytes": len(content),
+        "pickled_bytes": len(pickled),
         "sha256": hashlib.sha256(content).hexdigest(),
         **(summary or {}),
     }
@@ -257,7 +262,11 @@ def read_framed(path: Path, kind: str, wanted: type[Value]) -> Value:
     header = checked_header(head, path, kind)
     if len(content) != header.get("size_bytes") or hashlib.sha256(content).hexdigest() != header.get("sha256"):
         raise BadFileError("this file is damaged: checksum mismatch", path=str(path))
-    value = unpickle(TrustedBytes(content), object)
+    try:
+        pickled = decompressed(content, int(str(header.get("pickled_bytes"))))
+    except ValueError as error:
+        raise BadFileError(f"this file is damaged: {error}", path=str(path)) from None
+    value = unpickle(TrustedBytes(pickled), object)
     if not isinstance(value, wanted):
         raise BadFileError(f"this file contains a {type(value).__name__}, not a {wanted.__name__}", path=str(path))
     return value
