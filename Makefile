@@ -20,6 +20,8 @@ CARGO_FLAGS := --release $(if $(CI),--locked)
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.txt' -o -name '*.infos' -o -name Cargo.toml) Cargo.toml Cargo.lock
 # The oldest Rust that Cargo.toml allows. It is checked here, as an older cargo fails with a misleading message.
 RUST_MINOR := $(shell sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' Cargo.toml)
+# The environment of the Rucio server of `make test-ecosystem`.
+RUCIO_SERVER := $(CURDIR)/target/rucio-server
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?=
 # Many tests wait, for servers, kills and leases: one worker more than there are cores. Each takes a file at a time, so
@@ -45,7 +47,7 @@ PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo serve-demo data test test-rust test-python test-long test-storage test-cluster bench studies fuzz miri check check-rust check-python docs sdist try-sdist release audit coverage \
+.PHONY: help build demo serve-demo data test test-rust test-python test-long test-storage test-cluster test-ecosystem bench studies fuzz miri check check-rust check-python docs sdist try-sdist release audit coverage \
 	docs-recipes wheel try-wheel peers uproot-tests peer-packages format lock clean
 # Two cargo commands at once would wait for each other's lock.
 .NOTPARALLEL:
@@ -102,6 +104,10 @@ test-storage: build peer-packages ## run the tests with heavy servers: Ceph, HDF
 test-cluster: build peer-packages ## run the tests with batch systems: Slurm, HTCondor; installs what it can, skips the rest
 	tests/clusters/install.sh
 	BRANCHLINE_TEST_CLUSTERS=all $(BIN)/python -m pytest --durations=8 tests/clusters
+
+test-ecosystem: build peer-packages $(STAMPS)/ecosystem $(STAMPS)/rucio-server ## run the tests with real services and libraries of models: Rucio; installs all of it, a skip is a failure
+	tests/ecosystem/install.sh
+	CI=true BRANCHLINE_RUCIO_SERVER=$(RUCIO_SERVER) $(BIN)/python -m pytest --durations=8 $(or $(TESTS),tests/ecosystem)
 
 .PHONY: test-simulation test-reuse test-faults fault-table
 test-simulation: build peer-packages ## compare simulated jobs with SimGrid; installs it, or skips that
@@ -203,8 +209,14 @@ $(STAMPS)/venv:
 	@mkdir -p $(STAMPS) && touch $@
 
 # Compiling all modules of the packages takes as long as installing them; Python compiles those that are imported.
-$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/docs $(STAMPS)/wheel $(STAMPS)/peers: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
+$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/docs $(STAMPS)/wheel $(STAMPS)/peers $(STAMPS)/ecosystem: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
 	$(PIP) install --no-compile --require-hashes --only-binary :all: -r $<
+	@touch $@
+
+# The server needs other versions than the peers. Rucio has no wheels.
+$(STAMPS)/rucio-server: requirements/rucio-server.txt $(STAMPS)/venv
+	$(PYTHON) -m venv $(RUCIO_SERVER)
+	$(RUCIO_SERVER)/bin/python -m pip --quiet --disable-pip-version-check install --no-compile --require-hashes -r $<
 	@touch $@
 
 # maturin builds in ./target with the release profile, as cargo test --release and clippy do.

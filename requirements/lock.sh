@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Lock what pyproject.toml asks for. peers.txt holds everything; the others are parts of it, so no two disagree.
+# Lock what pyproject.toml asks for. peers.txt holds everything but the packages of `make test-ecosystem`. The other
+# files agree with it, except for the Rucio server, which has an environment of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 uv=$1
@@ -17,3 +18,5 @@ lock demo --extra demo --constraint requirements/peers.txt
 lock docs --extra reports --group docs --constraint requirements/peers.txt
 lock wheel --group wheel --constraint requirements/peers.txt
 lock build --extra reports --group build --constraint requirements/peers.txt
+lock ecosystem --extra rucio --group ecosystem --constraint requirements/peers.txt
+lock rucio-server --group rucio-server

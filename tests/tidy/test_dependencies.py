@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+# Packages whose import name differs from their name.
+IMPORTED_AS = {"rucio_clients": "rucio"}
 REQUIREMENT = re.compile(r"^([\w.-]+)(?:\[[\w,-]+\])?==([\w.+-]+)")
 
 
@@ -22,7 +24,7 @@ def project(repository: Path) -> dict[str, object]:
 def names(requirements: list[str]) -> set[str]:
     """Return the names of required packages in the form used by imports, excluding Branchline's own extras."""
     found = {re.split(r"[^\w.-]", requirement, maxsplit=1)[0].replace("-", "_").lower() for requirement in requirements}
-    return found - {"branchline"}
+    return {IMPORTED_AS.get(one, one) for one in found} - {"branchline"}
 
 
 def locked(path: Path) -> dict[str, str]:
@@ -122,7 +124,8 @@ def test_a_missing_package_is_explained_by_its_extra(project: dict) -> None:
 
 
 def test_what_is_asked_for_is_locked(repository: Path, project: dict) -> None:
-    everything = {name.replace("-", "_").lower() for name in locked(repository / "requirements" / "peers.txt")}
+    everything = names([*locked(repository / "requirements" / "peers.txt")])
+    everything |= names([*locked(repository / "requirements" / "ecosystem.txt")])
     assert names(project["dependencies"]) <= everything
     for extra in project["optional-dependencies"].values():
         assert names(extra) <= everything
@@ -134,6 +137,8 @@ def test_the_locks_agree(repository: Path) -> None:
         part = locked(repository / "requirements" / f"{name}.txt")
         assert part
         assert part.items() <= everything.items()
+    ecosystem = locked(repository / "requirements" / "ecosystem.txt")
+    assert {name: version for name, version in ecosystem.items() if everything.get(name, version) != version} == {}
 
 
 def test_the_crates_are_locked(repository: Path) -> None:

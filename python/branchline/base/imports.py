@@ -32,6 +32,7 @@ EXTRAS = {
     "matplotlib": "reports",
     "mplhep": "reports",
     "pyarrow": "parquet",
+    "rucio": "rucio",
     "scipy": "statistics",
     "starlette": "web",
     "uproot": "demo",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from branchline.base.texts import escaped
@@ -57,9 +57,33 @@ def train_progress_bar() -> Iterator[Callable[[TrainStatus], None] | None]:
             yield None
             return
 
+        from branchline.reading.datasets.rucio_datasets import reporting_to
         from branchline.records.sensors.status import part_done, progress_text
 
         def report(now: TrainStatus) -> None:
             update(part_done(now), 1.0, progress_text(now))
 
-        yield report
+        def located(done: int, total: int, name: str) -> None:
+            update(0.0, 1.0, f"{done}/{total} files of {name} located")
+
+        with reporting_to(located):
+            yield report
+
+
+@contextmanager
+def located_progress_bar() -> Iterator[None]:
+    """Show how many files of a dataset Rucio has located; nothing before the first file is located."""
+    # Imported here since it imports numpy.
+    from branchline.reading.datasets.rucio_datasets import reporting_to
+
+    with ExitStack() as bar:
+        updates: list[Update | None] = []
+
+        def located(done: int, total: int, name: str) -> None:
+            if not updates:
+                updates.append(bar.enter_context(progress_bar("located", unit="files")))
+            if updates[0] is not None:
+                updates[0](done, total, name)
+
+        with reporting_to(located):
+            yield

@@ -21,6 +21,8 @@ NO_PARTS = ("_", ".")
 ROOT_ENDING = ".root"
 #: Separator between the replicas of a file.
 BETWEEN_REPLICAS = " | "
+#: Prefix of the names of datasets in Rucio: ``rucio:SCOPE:NAME[:TREE]``.
+RUCIO_PREFIX = "rucio:"
 # Separator between the links of an fsspec chain; does not match inside an IPv6 address.
 BETWEEN_LINKS = re.compile(r"::(?![0-9A-Fa-f:.%]*\])")
 # Schemes that Branchline reads itself, so they do not start a chain: `::` may be part of a tree name.
@@ -114,6 +116,11 @@ def _split_chain(links: list[str]) -> tuple[str, str | None]:
 def is_url(path: str) -> bool:
     """Whether a location is a URL such as ``root://...`` or ``https://...``."""
     return "://" in path
+
+
+def is_rucio_name(location: str) -> bool:
+    """Whether a location is the name of a dataset in Rucio."""
+    return location.startswith(RUCIO_PREFIX)
 
 
 def replicas_in(location: str) -> list[str]:

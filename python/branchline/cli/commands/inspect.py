@@ -12,6 +12,7 @@ from branchline.base.plain import to_plain
 from branchline.cli.options import Trace, requests_recorded
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_error, print_json, print_out
+from branchline.cli.progress_bar import located_progress_bar
 from branchline.cli.tables.lines import print_advice
 from branchline.errors import BranchlineError, InternalError, OptionError
 
@@ -57,7 +58,8 @@ def inspect(
     from branchline.reading.datasets.dataset import Dataset
 
     with requests_recorded(trace_to):
-        files = tuple(Dataset.of(location))
+        with located_progress_bar():
+            files = tuple(Dataset.of(location))
         if len(files) == 1:
             _inspect_file(files[0], branches, as_json=as_json, picture=picture, page_bytes=page_bytes)
             return EXIT_OK
@@ -138,9 +140,17 @@ def _print_known(advice: list[Advice] | None) -> None:
 
 
 def locate(
-    dataset: Annotated[list[str], Argument(metavar="DATASET...", help="Files, patterns, folders or lists of files.")],
-) -> None:
-    """Print a list of the files with all their replicas, as located by XRootD servers (`xrdfs locate`).
+    dataset: Annotated[
+        list[str],
+        Argument(
+            metavar="DATASET...", help="Files, patterns, folders, lists of files or names in Rucio (rucio:SCOPE:NAME)."
+        ),
+    ],
+) -> int:
+    """Print a list of the files with all their replicas, as located by XRootD servers (`xrdfs locate`) or by Rucio.
+
+    For files in Rucio, the list also has their checksums and sizes, and the sites of the servers. If files have no
+    replicas, their names are printed to standard error, and the exit code is 3.
 
     For each file on HDFS, the list has the machines that hold most of its blocks, as reported by the NameNode over
     WebHDFS. Dask workers on these machines get the file first.
@@ -150,10 +160,18 @@ def locate(
             branchline locate 'root://redirector.example.org//store/data/*.root' > files.json
         List the machines that hold the files of an HDFS folder:
             branchline locate hdfs://namenode.example.org:8020/store/data/ > files.json
+        Write down the replicas of a dataset in Rucio:
+            branchline locate rucio:cms:/DY/Run3/NANOAODSIM > files.json
 
     """
     # Imported here since most commands do not contact servers.
     from branchline.reading.datasets.dataset import Dataset
     from branchline.reading.datasets.replicas import located_fileset
 
-    print_json(located_fileset(Dataset.of(dataset)))
+    with located_progress_bar():
+        files = Dataset.of(dataset)
+    print_json(located_fileset(files))
+    without_replicas = [one.path for one in files.missing if one.lookup is not None]
+    for path in without_replicas:
+        print_error(f"branchline: left out, since no replica can be read: {path}")
+    return EXIT_INCOMPLETE if without_replicas else EXIT_OK

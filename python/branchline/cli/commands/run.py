@@ -34,7 +34,8 @@ Data = Annotated[
     list[str],
     Argument(
         metavar="DATA...",
-        help="Files, patterns, directories, lists of files (.txt), FILE:TREE, lists of datasets (.toml, .json).",
+        help="Files, patterns, directories, lists of files (.txt, .meta4), FILE:TREE, lists of datasets (.toml, "
+        ".json), names in Rucio (rucio:SCOPE:NAME[:TREE]).",
     ),
 ]
 Companions = Annotated[list[str] | None, option_like(RunOptions, "companions")]
@@ -91,13 +92,15 @@ def _carried_out(
 ) -> int:
     """Submit a train, or run it with a progress bar; return the exit code."""
     # Imported here since it imports awkward.
-    from branchline.cli.progress_bar import train_progress_bar
+    from branchline.cli.progress_bar import located_progress_bar, train_progress_bar
     from branchline.trains.out_folder.live_report import ReportsTo
     from branchline.trains.run import run_quietly, submit_train
 
     reports = ReportsTo.of(request.options.report_to, log, log)
     if request.options.is_submitted:
-        print_submitted(submit_train(request, out, batch, reports=reports), out)
+        with located_progress_bar():
+            submitted = submit_train(request, out, batch, reports=reports)
+        print_submitted(submitted, out)
         return EXIT_OK
     with requests_recorded(reading.trace_to), train_progress_bar() as progress:
         result = run_quietly(request, out, progress=progress, stopping=log_stopping, reports=reports)
@@ -155,11 +158,12 @@ def try_wagons(
 
     """
     # Imported here since it imports awkward.
+    from branchline.cli.progress_bar import located_progress_bar
     from branchline.cli.tables.forecast_tables import print_forecast
     from branchline.cli.tables.terminal import console
     from branchline.trains.testing.cost_forecast import forecast
 
-    with requests_recorded(reading.trace_to):
+    with requests_recorded(reading.trace_to), located_progress_bar():
         outcome = forecast(
             str(wagons),
             dataset,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -25,6 +25,7 @@ from branchline.reading.locations import (
     links_in,
     path_of_file_url,
     split_location,
+    without_secrets,
 )
 
 # Placeholders in a companion's location. ENTRY: the entry number. STEM: the main file's name without suffix.
@@ -42,7 +43,8 @@ class DataFile:
     - ``tree`` None means the only tree of the file; ``entry_stop`` None means the end of the tree.
     - ``size_bytes`` is None if the file is missing or its size is unknown.
     - ``replicas`` are alternative locations, which are used if the first location fails.
-    - ``is_absent`` means that the server reported that the file does not exist.
+    - ``is_absent`` means that the server reported that the file does not exist, or that a catalogue has no replica of
+      it; then ``path`` is its name in the catalogue.
     - ``on_disk`` is the device and inode number of a local file, which is equal for all names (links) of the file.
     """
 
@@ -58,7 +60,8 @@ class DataFile:
     replicas: tuple[str, ...] = field(default=(), repr=False)
     is_absent: bool = False
     on_disk: tuple[int, int] | None = field(default=None, repr=False, compare=False)
-    #: Value that changes when the file is rewritten, such as a modification time or an ETag; empty if unknown.
+    #: Value that changes when the file is rewritten, such as a modification time, an ETag, or a checksum from a list or
+    #: catalogue (`checksum_version`); empty if unknown.
     version: str = field(default="", repr=False, compare=False)
     #: The sites of storage elements, as specified in the dataset's list.
     sites: ElementSites = field(default=ElementSites(), repr=False)
@@ -66,6 +69,8 @@ class DataFile:
     hosts: tuple[str, ...] = field(default=(), repr=False, compare=False)
     #: The sample that the file belongs to, as specified in the dataset's list.
     sample: Sample | None = field(default=None, repr=False, compare=False)
+    #: The lookup in a catalogue that returned the file; all files of a lookup share it.
+    lookup: CatalogueLookup | None = field(default=None, repr=False, compare=False)
 
     def changed(self, **fields: object) -> DataFile:
         """Return a copy with changed fields.
@@ -75,6 +80,12 @@ class DataFile:
         other = object.__new__(DataFile)
         other.__dict__.update(self.__dict__, **fields)
         return other
+
+    def at(self, locations: Sequence[str]) -> DataFile:
+        """Return a copy at the given locations, of which the first one is read first."""
+        first, *replicas = locations
+        path = without_secrets(first)
+        return self.changed(path=path, location="" if path == first else first, replicas=tuple(replicas))
 
     @property
     def identity(self) -> tuple[str, str, str | None, int, int | None]:
@@ -108,9 +119,14 @@ class DataFile:
         is_known = self.is_absent or not is_url(self.path)
         return is_known and self.size_bytes is None and not self.replicas
 
+    @property
+    def missing_reason(self) -> str:
+        """Why a missing file cannot be read."""
+        return "no replica can be read" if self.lookup is not None else "there is no such file"
+
     def with_size(self) -> DataFile:
-        """Return a copy with the size of a local file; remote files are returned unchanged."""
-        if is_url(self.path):
+        """Return a copy with the size of a local file; remote and absent files are returned unchanged."""
+        if is_url(self.path) or self.is_absent:
             return self
         try:
             status = os.stat(self.path)
@@ -121,6 +137,8 @@ class DataFile:
 
     def with_absolute_path(self) -> DataFile:
         """Return a copy with absolute paths, which do not depend on the working directory."""
+        if self.is_absent and not is_url(self.path):
+            return self
         path, location = absolute(self.path), self.location and absolute(self.location)
         replicas = tuple(map(absolute, self.replicas))
         if (path, location, replicas) == (self.path, self.location, self.replicas):
@@ -128,6 +146,29 @@ class DataFile:
         other = self.changed(path=path, location=location, replicas=replicas)
         # A ``file:`` URL that became a path has no size yet.
         return other.with_size() if is_url(self.path) else other
+
+
+@dataclass(frozen=True)
+class CatalogueLookup:
+    """How a catalogue located the files of a dataset.
+
+    - ``name`` is ``rucio:SCOPE:NAME``, or the path of a metalink file; ``server`` is the URL of the catalogue's server.
+    - ``time`` is the time of the lookup (ISO 8601, UTC).
+    - ``schemes`` and ``rses`` (an RSE expression) restrict the replicas.
+    - ``files`` is the number of files, ``replicas`` the number of files with a replica at each RSE.
+    - ``tape_replicas`` counts the replicas that were left out because they are on tape.
+    - ``without_replicas`` are the names of the files that have no other replicas.
+    """
+
+    name: str
+    server: str = ""
+    time: str = ""
+    schemes: tuple[str, ...] = ()
+    rses: str = ""
+    files: int = 0
+    replicas: Mapping[str, int] = field(default_factory=dict, hash=False)
+    tape_replicas: int = 0
+    without_replicas: tuple[str, ...] = ()
 
 
 def absolute(path: str) -> str:

@@ -12,8 +12,8 @@ from branchline.base.quantities import counted, size
 from branchline.errors import DatasetError, MissingFileError
 from branchline.reading.access import Access, access_of
 from branchline.reading.datasets.data_file import CompanionsLike, DataFile, companions_of
-from branchline.reading.datasets.file_lists import expand, is_list, read_fileset, read_list
-from branchline.reading.locations import is_url, split_location, text_of, without_secrets
+from branchline.reading.datasets.file_lists import expand, fileset_of_replicas, is_list, read_fileset, read_list
+from branchline.reading.locations import is_rucio_name, is_url, split_location, text_of, without_secrets
 
 # Maximum number of file names that a message lists.
 NAMES_IN_A_MESSAGE = 5
@@ -68,15 +68,16 @@ class Dataset:
         """Create a Dataset from files.
 
         ``given`` is a path, a glob, a directory, a text list, ``file.root:tree``, a coffea fileset (JSON file or
-        mapping), a Dataset, or a list of these. ``tree`` is the default for files without a specified tree.
-        ``companions`` are files in the directory of each file, such as ``["Kinematics.root"]`` or
-        ``{"Kinematics": "Kinematics.root:Event{entry}/TreeK"}``.
+        mapping), ``rucio:SCOPE:NAME[:TREE]``, a metalink, a Dataset, or a list of these. ``tree`` is the default for
+        files without a specified tree. ``companions`` are files in the directory of each file, such as
+        ``["Kinematics.root"]`` or ``{"Kinematics": "Kinematics.root:Event{entry}/TreeK"}``.
 
         Patterns and folders (with a trailing slash) also work for servers that can list folders. The sizes of remote
         files are queried folder by folder. ``access`` sets the timeout and the retries.
 
-        Raises DatasetError for patterns without matches, invalid values and duplicates, and StorageError if a server
-        cannot list the folder of a pattern. Missing files do not raise an error here; see ``missing``.
+        Raises DatasetError for patterns without matches, invalid values and duplicates, StorageError if a server cannot
+        list the folder of a pattern, or if Rucio's server fails, and MissingPackageError if Rucio's client is not
+        installed. Missing files do not raise an error here; see ``missing``.
         """
         given_companions = companions_of(companions)
         access = None if access is None else access_of(access)
@@ -146,11 +147,13 @@ class Dataset:
         names = ", ".join(missing[:NAMES_IN_A_MESSAGE])
         if len(missing) > NAMES_IN_A_MESSAGE:
             names += f" and {len(missing) - NAMES_IN_A_MESSAGE} more"
-        raise MissingFileError(
-            f"{len(missing)} of {len(self.files)} files of the dataset are missing: {names}",
-            path=missing[0],
-            hint="correct the path, or skip missing files of a train with --skip-bad-files",
-        )
+        what = f"{len(missing)} of {len(self.files)} files of the dataset are missing: {names}"
+        remedy = "correct the path"
+        if all(one.lookup is not None for one in self.missing):
+            what = f"no replica of {len(missing)} of {len(self.files)} files of the dataset can be read: {names}"
+            remedy = "allow other schemes, RSEs or tape in a list of datasets"
+        hint = f"{remedy}, or skip missing files of a train with --skip-bad-files"
+        raise MissingFileError(what, path=missing[0], hint=hint)
 
 
 def _collect(given: object, template: DataFile, access: Access | None) -> list[DataFile]:
@@ -162,15 +165,21 @@ def _collect(given: object, template: DataFile, access: Access | None) -> list[D
         text = text_of(given)
         if not text:
             raise DatasetError("the name of a dataset is empty")
-        path, _ = split_location(text)
+        if is_rucio_name(text):
+            return expand(text, template, access)
+        path, tree = split_location(text)
         if path.endswith(".py"):
             hint = "give wagons before the dataset; several wagons of one file are FILE.py:NAME,NAME"
             raise DatasetError("a Python file is not a dataset", path=path, hint=hint)
+        if path.endswith((".yaml", ".yml")):
+            raise DatasetError("lists in YAML are not supported", path=path, hint="save the list as .json")
         if is_list(path):
-            return read_list(os.path.expanduser(path), template, access)
+            return read_list(os.path.expanduser(path), template.changed(tree=tree or template.tree), access)
         return expand(text, template, access)
     if isinstance(given, Mapping):
         return read_fileset(given, template, access)
+    if isinstance(given, tuple) and (fileset := fileset_of_replicas(given, template.dataset)):
+        return read_fileset(fileset, template, access)
     if isinstance(given, Iterable):
         return [one for item in given for one in _collect(item, template, access)]
     raise DatasetError(f"a dataset cannot be made from a {type(given).__name__}")

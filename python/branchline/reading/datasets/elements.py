@@ -62,6 +62,10 @@ class ElementSites:
         pairs = ((beginning.rstrip("/") or "/", site) for beginning, site in given.items())
         return cls(tuple(sorted(pairs, key=lambda one: (-len(one[0]), one))))
 
+    def with_others(self, others: ElementSites) -> ElementSites:
+        """Return both lists of sites. The site in ``others`` counts if both have the same prefix."""
+        return ElementSites.of({**dict(self.beginnings), **dict(others.beginnings)})
+
     def _listed(self, location: str) -> tuple[str, str] | None:
         if not self.beginnings:
             return None

@@ -1,7 +1,7 @@
 """Expands file locations, and parses file lists.
 
-Locations are paths, globs and directories, optionally with ``:tree``. File lists are text files with one location per
-line, and coffea's filesets in all formats, as JSON or TOML.
+Locations are paths, globs and directories, optionally with ``:tree``, and names of datasets in Rucio. File lists are
+text files with one location per line, coffea's filesets in all formats, as JSON or TOML, and metalinks.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from branchline.errors import DatasetError, MissingFileError
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile, Sample, companions_of
 from branchline.reading.datasets.elements import ElementSites
+from branchline.reading.datasets.identity import checksum_version
 from branchline.reading.locations import (
     BETWEEN_REPLICAS,
     files_at,
+    is_rucio_name,
     is_url,
     replicas_in,
     split_location,
     text_of,
     without_braces,
-    without_secrets,
 )
 
 
@@ -31,8 +33,14 @@ def expand(location: str, template: DataFile, access: Access | None = None) -> l
     """Return the files of a location, sorted by name; ``template`` provides all fields except path and tree.
 
     Brace alternatives are expanded in order, without duplicates. Raises DatasetError if a directory or a glob matches
-    no file. Whether a plain path exists is not checked here: the dataset reports all missing files in one message.
+    no file, and the errors of `locate_in_rucio`. Whether a plain path exists is not checked here: the dataset reports
+    all missing files in one message.
     """
+    if is_rucio_name(location):
+        # Imported lazily, because few datasets are in Rucio.
+        from branchline.reading.datasets.rucio_datasets import RucioDataset, locate_in_rucio
+
+        return locate_in_rucio(RucioDataset.of(location), template, access)
     path, tree = split_location(location)
     alternatives = without_braces(path)
     if len(alternatives) > 1:
@@ -59,27 +67,28 @@ def _expanded(path: str, tree: str | None, template: DataFile, access: Access | 
 
 
 def _file_at(location: str, template: DataFile) -> DataFile:
-    first, *replicas = replicas_in(text_of(location))
-    path = without_secrets(first)
-    return template.changed(path=path, location="" if path == first else first, replicas=tuple(replicas))
+    return template.at(replicas_in(text_of(location)))
 
 
 TEXT_SUFFIXES = (".txt", ".list", ".lst")
 JSON_SUFFIXES = (".json", ".json.gz")
 TOML_SUFFIX = ".toml"
+METALINK_SUFFIXES = (".meta4", ".metalink")
 # Keys that contain the tree's name in the various fileset formats.
 TREE_KEYS = ("object_path", "treename", "tree")
+# Keys of a dataset that restrict the replicas of its files in Rucio.
+RUCIO_KEYS = ("schemes", "rses", "tape")
 # Matches a comment. Requires whitespace before #, because # may be part of a path or URL.
 _COMMENT = re.compile(r"(^|\s)#.*", re.DOTALL)
 
 
 def is_list(path: str) -> bool:
     """Whether a file with this name is a list of files."""
-    return path.lower().endswith((*TEXT_SUFFIXES, *JSON_SUFFIXES, TOML_SUFFIX))
+    return path.lower().endswith((*TEXT_SUFFIXES, *JSON_SUFFIXES, TOML_SUFFIX, *METALINK_SUFFIXES))
 
 
 def read_list(path: str, template: DataFile, access: Access | None) -> list[DataFile]:
-    """Return the files of a text list or a fileset.
+    """Return the files of a text list, a fileset or a metalink.
 
     Raises MissingFileError if the list does not exist and DatasetError if it is invalid.
     """
@@ -88,6 +97,11 @@ def read_list(path: str, template: DataFile, access: Access | None) -> list[Data
         raise MissingFileError("this list of files does not exist", path=path, hint=hint)
     if path.lower().endswith(TEXT_SUFFIXES):
         return _read_text(path, template, access)
+    if path.lower().endswith(METALINK_SUFFIXES):
+        # Imported lazily, because few lists are metalinks.
+        from branchline.reading.datasets.metalink import read_metalink
+
+        return read_metalink(path, template)
     loaded = _load_toml(path) if path.lower().endswith(TOML_SUFFIX) else _load_json(path)
     return read_fileset(loaded, template, access, source=path)
 
@@ -159,6 +173,10 @@ def read_fileset(fileset: object, template: DataFile, access: Access | None, sou
     - ``"hosts"``: the machines that store a file, as in ``{"hdfs://namenode/a.root": ["node1", "node2"]}``. Workers on
       these machines are preferred for the file.
     - ``"sample"``: the cross section and other fields of ``Sample``.
+
+    Beside ``"object_path"``, ``"version"`` is the checksum of a remote file (`checksum_version`), and ``"size_bytes"``
+    its size. Instead of ``"files"``, ``"rucio"`` has the name of a dataset in Rucio, or a list of names, beside
+    optional ``"schemes"``, ``"rses"`` and ``"tape"`` (`RucioDataset`).
     """
     where = source or None
     if isinstance(fileset, list):
@@ -174,29 +192,68 @@ def read_fileset(fileset: object, template: DataFile, access: Access | None, sou
     return files
 
 
+def fileset_of_replicas(given: tuple[object, ...], name: str) -> dict[str, object] | None:
+    """Return the fileset of a result of coffea's ``rucio_utils.get_dataset_files_replicas``: the files, or the replicas
+    of each file, the sites in the same order, and the number of files at each site. Returns None for any other tuple.
+    """
+    if len(given) != len(("files", "sites", "counts")):
+        return None
+    files, sites, counts = given
+    if not isinstance(files, list) or not isinstance(sites, list) or not isinstance(counts, Mapping):
+        return None
+    if len(files) != len(sites) or not all(isinstance(count, int) for count in counts.values()):
+        return None
+    from branchline.reading.datasets.catalogue import sites_of_servers
+
+    replicas = [one if isinstance(one, list) else [one] for one in files]
+    at = [one if isinstance(one, list) else [one] for one in sites]
+    pairs = [pair for urls, names in zip(replicas, at, strict=True) for pair in zip(urls, names, strict=False)]
+    return {name or "dataset": {"files": replicas, "sites": dict(sites_of_servers(pairs).beginnings)}}
+
+
 def _one_dataset(
     name: str, content: object, template: DataFile, access: Access | None, source: str
 ) -> Iterator[DataFile]:
-    metadata: Mapping[str, object] = {}
-    tree = None
+    described: Mapping[str, object] = {}
     files = content
-    if isinstance(content, Mapping) and "files" in content:
-        files = content["files"]
-        metadata = content.get("metadata") or {}
-        if not isinstance(metadata, Mapping):
-            raise DatasetError(f"the metadata of dataset {name!r} are not a mapping", path=source or None)
-        tree = _tree_in(content)
+    if isinstance(content, Mapping) and ("files" in content or "rucio" in content):
+        described, files = content, content.get("files", [])
+    metadata = described.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        raise DatasetError(f"the metadata of dataset {name!r} are not a mapping", path=source or None)
     if isinstance(content, Mapping) and content.get("companions"):
         template = replace(template, companions=companions_of(content["companions"]))
-    if isinstance(content, Mapping) and "files" in content and content.get("sites") is not None:
-        template = replace(template, sites=ElementSites.of(content["sites"], source))
-    if isinstance(content, Mapping) and "files" in content and content.get("sample") is not None:
-        template = replace(template, sample=Sample.of(content["sample"], name, source))
+    if described.get("sites") is not None:
+        template = replace(template, sites=ElementSites.of(described["sites"], source))
+    if described.get("sample") is not None:
+        template = replace(template, sample=Sample.of(described["sample"], name, source))
         metadata = {**metadata, "is_data": template.sample is not None and template.sample.is_data}
-    template = replace(template, dataset=name, metadata=dict(metadata), tree=tree or template.tree)
-    found = _listed_files(name, files, template, access, source)
-    hosts = _hosts_in(content, source) if isinstance(content, Mapping) and "files" in content else {}
+    tree = _tree_in(described) or template.tree
+    template = replace(template, dataset=name, metadata=dict(metadata), tree=tree)
+    found = chain(
+        _listed_files(name, files, template, access, source),
+        _rucio_files(name, described, template, access, source),
+    )
+    hosts = _hosts_in(described, source)
     yield from (_with_hosts(one, hosts) for one in found) if hosts else found
+
+
+def _rucio_files(
+    name: str, described: Mapping[str, object], template: DataFile, access: Access | None, source: str
+) -> Iterator[DataFile]:
+    given = described.get("rucio") or []
+    restrictions = {key: described[key] for key in RUCIO_KEYS if key in described}
+    if restrictions and not given:
+        hint = f"{', '.join(RUCIO_KEYS)} restrict the replicas of a dataset in Rucio; add its name as rucio"
+        raise DatasetError(
+            f"the dataset {name!r} has {next(iter(restrictions))} without rucio", path=source or None, hint=hint
+        )
+    if not given:
+        return
+    from branchline.reading.datasets.rucio_datasets import RucioDataset, locate_in_rucio
+
+    for one in given if isinstance(given, list) else [given]:
+        yield from locate_in_rucio(RucioDataset.of(one, restrictions, source), template, access)
 
 
 def _hosts_in(content: Mapping[str, object], source: str) -> Mapping[str, tuple[str, ...]]:
@@ -238,13 +295,17 @@ def _listed_files(
 def _one_file(
     path: object, description: object, template: DataFile, access: Access | None, source: str
 ) -> Iterator[DataFile]:
-    if isinstance(path, list) and path and all(isinstance(one, str) for one in path):
+    if path == []:
+        raise DatasetError(f"a file of dataset {template.dataset!r} has no replicas", path=source or None)
+    if isinstance(path, list) and all(isinstance(one, str) for one in path):
         path = BETWEEN_REPLICAS.join(path)
     if not isinstance(path, str):
         raise DatasetError(f"{path!r} is not a path", path=source or None)
     ranges: list[tuple[int, int | None]] = [(0, None)]
     tree = description
+    given: Mapping[str, object] = {}
     if isinstance(description, Mapping):
+        given = _size_and_version(description, path, source)
         tree = _tree_in(description)
         ranges = _joined(description.get("steps"), path, source) or ranges
         replicas = description.get("replicas") or []
@@ -253,9 +314,26 @@ def _one_file(
         path = BETWEEN_REPLICAS.join([path, *replicas])
     if tree is not None and not isinstance(tree, str):
         raise DatasetError(f"the tree of {path} is {tree!r}, not a name", path=source or None)
-    for one in expand(_relative_to(source, path), replace(template, tree=tree or template.tree), access):
+    files = expand(_relative_to(source, path), replace(template, tree=tree or template.tree), access)
+    if given and len(files) > 1:
+        raise DatasetError(f"the version of {path} is given, but it is {len(files)} files", path=source or None)
+    for one in files:
         for start, stop in ranges:
-            yield replace(one, entry_start=start, entry_stop=stop)
+            yield replace(one, entry_start=start, entry_stop=stop).changed(**given)
+
+
+def _size_and_version(description: Mapping[str, object], path: str, source: str) -> dict[str, object]:
+    """Return the checksum that a fileset gives for a file, and its size, as fields of a DataFile."""
+    if description.get("version") is None:
+        return {}
+    size_bytes = description.get("size_bytes")
+    if size_bytes is not None and (isinstance(size_bytes, bool) or not isinstance(size_bytes, int) or size_bytes < 0):
+        raise DatasetError(f"the size_bytes of {path} are {size_bytes!r:.80}, not a number", path=source or None)
+    try:
+        version = checksum_version(str(description["version"]))
+    except ValueError as error:
+        raise DatasetError(f"the version of {path}: {error}", path=source or None) from error
+    return {"version": version} if size_bytes is None else {"version": version, "size_bytes": size_bytes}
 
 
 def _tree_in(description: Mapping[str, object]) -> str | None:
@@ -289,7 +367,7 @@ def _relative_to(source: str, location: str) -> str:
     If the path does not exist there, it is resolved from the folder of the list.
     """
     path, _ = split_location(location)
-    if BETWEEN_REPLICAS in path:
+    if BETWEEN_REPLICAS in path or is_rucio_name(location):
         return location
     if not source or is_url(path) or os.path.isabs(path) or path.startswith("~") or os.path.exists(path):
         return location

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -17,6 +18,23 @@ XROOTD_SCHEMES = ("root", "roots", "xroot", "xroots")
 #: Number of bytes at the start of a file that are hashed. In a ROOT file, they contain the sizes and the UUID, which
 #: is different in every written file.
 HEAD_BYTES = 100
+
+
+# Types of checksums that may be given as the version of a file, and their number of hexadecimal digits.
+_CHECKSUM_DIGITS = {"adler32": 8, "md5": 32, "sha256": 64}
+_CHECKSUM = re.compile(r"([a-z0-9]+):([0-9A-Fa-f]+)")
+
+
+def checksum_version(text: str) -> str:
+    """Return a given version, such as ``adler32:0a1b2c3d``, in lower case and with leading zeros. Raises ValueError
+    unless it is a known checksum.
+    """
+    found = _CHECKSUM.fullmatch(text)
+    digits_count = _CHECKSUM_DIGITS.get(found[1], 0) if found else 0
+    if found is None or len(found[2]) > digits_count:
+        known = ", ".join(f"{kind}: and {count} hexadecimal digits" for kind, count in _CHECKSUM_DIGITS.items())
+        raise ValueError(f"{text!r:.80} is not a checksum; write {known}")
+    return f"{found[1]}:{found[2].lower().zfill(digits_count)}"
 
 
 def content_identity(path: str) -> str:

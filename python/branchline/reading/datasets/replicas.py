@@ -1,4 +1,6 @@
-"""Locates files for a fileset: replicas on XRootD servers, and the machines that store the blocks of HDFS files."""
+"""Locates files for a fileset: replicas on XRootD servers and in catalogues, and the machines that store the blocks of
+HDFS files.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,22 @@ SCHEMES = ("root", "roots", "xroot", "xroots")
 Answer = TypeVar("Answer")
 
 
+class DescribedFile(TypedDict):
+    """A file from a catalogue, beside its first location: its tree, other replicas, checksum and size."""
+
+    object_path: NotRequired[str]
+    replicas: list[str]
+    version: str
+    size_bytes: int | None
+
+
 class LocatedFiles(TypedDict):
     """One dataset of a fileset: its files, the sites of storage elements, and the machines that store the files.
 
-    Each file has a location or a list of replicas.
+    Each file has a location or a list of replicas. Files with checksums from a catalogue are described by location.
     """
 
-    files: list[str | list[str]]
+    files: list[str | list[str]] | dict[str, DescribedFile]
     sites: NotRequired[dict[str, str]]
     hosts: NotRequired[dict[str, list[str]]]
 
@@ -44,16 +55,22 @@ def located_fileset(dataset: Dataset) -> dict[str, LocatedFiles]:
     """Return the dataset as a JSON-serializable fileset, with the replicas and machines that servers report.
 
     Replicas reported by a server are appended to the listed replicas. HDFS files get the machines with their blocks.
-    Raises MissingFileError and StorageError.
+    Files without replicas in a catalogue are left out (see ``Dataset.missing``). Raises MissingFileError and
+    StorageError.
     """
-    found = in_threads(_place_of, dataset.files)
+    files = [one for one in dataset if one.lookup is None or not one.is_missing]
+    # Datasets in which a file has a checksum: a list cannot contain checksums.
+    described = {one.dataset for one in files if one.lookup is not None and one.version}
     fileset: dict[str, LocatedFiles] = {}
-    for file, place in zip(dataset.files, found, strict=True):
-        named = fileset.setdefault(file.dataset or "dataset", {"files": []})
-        # The tree's name is appended to the first replica.
+    for file, place in zip(files, in_threads(_place_of, files), strict=True):
+        named = fileset.setdefault(file.dataset or "dataset", {"files": {} if file.dataset in described else []})
         first, *others = place.replicas
-        with_tree = f"{first}:{file.tree}" if file.tree else first
-        named["files"].append([with_tree, *others] if others else with_tree)
+        if isinstance(named["files"], dict):
+            named["files"][first] = _described(file, others)
+        else:
+            # The tree's name is appended to the first replica.
+            with_tree = f"{first}:{file.tree}" if file.tree else first
+            named["files"].append([with_tree, *others] if others else with_tree)
         if file.sites.beginnings:
             named["sites"] = dict(file.sites.beginnings)
         if place.hosts:
@@ -61,7 +78,16 @@ def located_fileset(dataset: Dataset) -> dict[str, LocatedFiles]:
     return fileset
 
 
+def _described(file: DataFile, others: list[str]) -> DescribedFile:
+    found: DescribedFile = {"replicas": others, "version": file.version, "size_bytes": file.size_bytes}
+    if file.tree:
+        found["object_path"] = file.tree
+    return found
+
+
 def _place_of(file: DataFile) -> _Place:
+    if file.lookup is not None:
+        return _Place(list(file.locations), [])
     at_servers = [url for location in file.locations for url in located(location)]
     hosts = [host for location in file.locations for host in hosts_of(location)] or file.hosts
     return _Place(list(dict.fromkeys([*file.locations, *at_servers])), list(dict.fromkeys(hosts)))

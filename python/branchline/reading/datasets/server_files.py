@@ -206,7 +206,8 @@ def _sized(one: DataFile, found: dict[str, Found], absent: set[str]) -> DataFile
         return one
     url = _first_url(one)
     known = found.get(url, Found(url, None))
-    return replace(one, size_bytes=known.size_bytes, version=known.version, is_absent=url in absent)
+    version = one.version or known.version
+    return replace(one, size_bytes=known.size_bytes, version=version, is_absent=url in absent)
 
 
 def _first_url(one: DataFile) -> str:

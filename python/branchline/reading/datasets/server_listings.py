@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Literal
 from urllib.parse import quote, unquote, urljoin, urlsplit
-from xml.etree import ElementTree
 
 from branchline import _core
 from branchline.errors import MissingFileError, StorageError
 from branchline.reading.access import Access
+from branchline.reading.datasets.untrusted_xml import elements, parse_xml, text_in
 from branchline.reading.locations import without_secrets
 
 #: URL schemes for which this module lists folders itself; for all others, it uses fsspec or hdfs-native.
@@ -86,7 +86,7 @@ def entries_in(form: ListingForm, page: bytes, url: str) -> Iterator[ListingEntr
     """
     try:
         yield from _READERS[form](page, url)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ElementTree.ParseError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"the server's listing of this folder cannot be parsed ({type(error).__name__})"
         raise StorageError(reason, path=without_secrets(url)) from error
 
@@ -104,13 +104,13 @@ def _xrootd(page: bytes, _url: str) -> Iterator[ListingEntry]:
 def _webdav(page: bytes, url: str) -> Iterator[ListingEntry]:
     """Parse the ``response`` elements (RFC 4918, 14.24), and skip the one for the folder itself."""
     own = unquote(urlsplit(url).path).strip("/")
-    for response in _elements(page, "response"):
-        path = unquote(urlsplit(_text(response, "href")).path)
+    for response in elements(parse_xml(page), "response"):
+        path = unquote(urlsplit(text_in(response, "href")).path)
         if path.strip("/") == own:
             continue
-        is_folder = path.endswith("/") or _first(response, "collection") is not None
-        size = _text(response, "getcontentlength")
-        version = _text(response, "getetag") or _text(response, "getlastmodified")
+        is_folder = path.endswith("/") or next(elements(response, "collection"), None) is not None
+        size = text_in(response, "getcontentlength")
+        version = text_in(response, "getetag") or text_in(response, "getlastmodified")
         yield ListingEntry(
             posixpath.basename(path.rstrip("/")), is_folder, None if is_folder or not size else int(size), version
         )
@@ -153,36 +153,20 @@ def _s3(page: bytes, url: str) -> Iterator[ListingEntry]:
     """Parse ``Contents`` and ``CommonPrefixes`` of S3's ListObjectsV2, whose keys are URL-encoded."""
     _, _, prefix = url.split("://", 1)[1].partition("/")
     prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
-    for one in _elements(page, "Contents"):
-        name = unquote(_text(one, "Key").replace("+", " ")).removeprefix(prefix)
-        version = _text(one, "ETag") or _text(one, "LastModified")
-        yield ListingEntry(name, is_folder=False, size_bytes=int(_text(one, "Size")), version=version)
-    for one in _elements(page, "CommonPrefixes"):
+    listing = parse_xml(page)
+    for one in elements(listing, "Contents"):
+        name = unquote(text_in(one, "Key").replace("+", " ")).removeprefix(prefix)
+        version = text_in(one, "ETag") or text_in(one, "LastModified")
+        yield ListingEntry(name, is_folder=False, size_bytes=int(text_in(one, "Size")), version=version)
+    for one in elements(listing, "CommonPrefixes"):
         yield ListingEntry(
-            unquote(_text(one, "Prefix").replace("+", " ")).removeprefix(prefix).rstrip("/"), is_folder=True
+            unquote(text_in(one, "Prefix").replace("+", " ")).removeprefix(prefix).rstrip("/"), is_folder=True
         )
 
 
 _READERS: dict[ListingForm, Callable[[bytes, str], Iterator[ListingEntry]]] = {
     "xrootd": _xrootd, "webdav": _webdav, "json": _json, "html": _html, "s3": _s3,
 }  # fmt: skip
-
-
-def _elements(page: bytes, name: str) -> Iterator[ElementTree.Element]:
-    if b"<!DOCTYPE" in page or b"<!ENTITY" in page:
-        raise ValueError("XML declarations are not allowed in a listing")  # nested entities could exhaust memory
-    for element in ElementTree.fromstring(page).iter():  # noqa: S314 - no declarations, so no entities to expand
-        if element.tag.rpartition("}")[2] == name:
-            yield element
-
-
-def _first(element: ElementTree.Element, name: str) -> ElementTree.Element | None:
-    return next((one for one in element.iter() if one.tag.rpartition("}")[2] == name), None)
-
-
-def _text(element: ElementTree.Element, name: str) -> str:
-    found = _first(element, name)
-    return "" if found is None else (found.text or "").strip()
 
 
 def encoded(name: str, scheme: str) -> str:

@@ -15,6 +15,8 @@ from branchline.reading.access import PLANNED, Access
 from branchline.records.sensors.job_measures import MeasureRecord
 from branchline.records.sensors.record_parts import (
     BasketCounts,
+    DatasetFile,
+    LookupRecord,
     ParameterRecord,
     ReadCounts,
     RecoveredFile,
@@ -32,17 +34,6 @@ SCHEMA_VERSION = 2
 RUNNING, FINISHED, PARTIAL, FAILED = "running", "finished", "partial", "failed"
 # Status of a wagon that stopped before its first event.
 STOPPED = "stopped"
-
-
-@dataclass
-class DatasetFile:
-    """A file of the dataset. ``entries`` is None if the file was not opened."""
-
-    path: str = ""
-    tree: str | None = None
-    dataset: str = ""
-    entries: int | None = None
-    size_bytes: int | None = None
 
 
 @dataclass
@@ -507,9 +498,9 @@ class JobRecord:
     other results could not be reused. ``sites`` are the reads by site and storage element. ``allow_missing`` is the
     maximum fraction of ``missing`` sub-jobs, whose files are also in ``skipped``. With ``max_events`` or ``max_files``,
     only the first events or files of each dataset are read, and ``dataset`` lists only these. ``seed`` is the seed of
-    the wagons' random numbers. ``left_out`` lists files that were not written because a package is not installed.
-    ``process`` is only set while a job runs. ``measures`` are the corrective actions requested by the control room,
-    ``measures_ignored`` is the number of unknown ones.
+    the wagons' random numbers. ``lookups`` are the lookups of files in catalogues. ``left_out`` lists files that were
+    not written because a package is not installed. ``process`` is only set while a job runs. ``measures``
+    are the corrective actions requested by the control room, ``measures_ignored`` is the number of unknown ones.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -555,6 +546,7 @@ class JobRecord:
     written: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     dataset: list[DatasetFile] = field(default_factory=list)
+    lookups: list[LookupRecord] = field(default_factory=list)
     samples: list[SampleRecord] = field(default_factory=list)
     files: list[FileRecord] = field(default_factory=list)
     branches: list[BranchRecord] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Dataclasses that are parts of a job's record: counters, results, samples and source files."""
+"""Dataclasses that are parts of a job's record: files of the dataset, counters, results, samples, source files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,40 @@ from dataclasses import dataclass, field
 COMMITTED, CHANGED, NOT_IN_GIT = "as committed", "changed since the commit", "not in git"
 #: Git state of a user's file if git is not installed, rejects the folder, or is too slow.
 NOT_KNOWN = "not known, as git did not answer"
+
+
+@dataclass
+class DatasetFile:
+    """A file of the dataset. ``entries`` is None if the file was not opened. ``version`` is a value that changes when
+    the file is rewritten, such as its checksum in a catalogue; empty if unknown.
+    """
+
+    path: str = ""
+    tree: str | None = None
+    dataset: str = ""
+    entries: int | None = None
+    size_bytes: int | None = None
+    version: str = ""
+
+
+@dataclass
+class LookupRecord:
+    """A lookup of files in a catalogue: ``name`` is ``rucio:SCOPE:NAME`` or the path of a metalink file, ``server`` the
+    URL of the catalogue's server, ``time`` the time of the lookup. Only replicas with these ``schemes`` and at these
+    ``rses`` (an RSE expression; empty for all) were requested. ``replicas`` are the numbers of files with a replica at
+    each RSE, ``tape_replicas`` is the number of replicas that were left out because they are on tape.
+    ``without_replicas`` are the files that have no other replicas; ``files`` includes them.
+    """
+
+    name: str = ""
+    server: str = ""
+    time: str = ""
+    schemes: list[str] = field(default_factory=list)
+    rses: str = ""
+    files: int = 0
+    replicas: dict[str, int] = field(default_factory=dict)
+    tape_replicas: int = 0
+    without_replicas: list[str] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)

@@ -19,7 +19,6 @@ from branchline.records.sensors.record import (
     STOPPED,
     AccessRecord,
     ActivitySpan,
-    DatasetFile,
     FileRecord,
     JobFault,
     JobRecord,
@@ -31,7 +30,7 @@ from branchline.records.sensors.record import (
     WagonRecord,
     WorkerPhases,
 )
-from branchline.records.sensors.record_parts import RecoveredFile
+from branchline.records.sensors.record_parts import DatasetFile, LookupRecord, RecoveredFile
 from branchline.records.sensors.storage_counts import added_troubles, joined_links, take_troubles
 from branchline.records.sensors.this_process import (
     MachineCounters,
@@ -130,12 +129,13 @@ class RecordMaker:
     def record(self, merged: FoldedResult, outputs: Mapping[str, object], stopped_by: JobError | None) -> JobRecord:
         """Return the record of the whole job."""
         plan, files = self.plan, merged.files
-        missing = [SkippedFile(one.path, None, "there is no such file") for one in plan.missing]
+        missing = [SkippedFile(one.path, None, one.missing_reason) for one in plan.missing]
         skipped = skipped_files([*missing, *merged.skipped])
         wagons = [self._wagon(one, merged.wagons[one.name], outputs[one.name]) for one in plan.loaded.wagons]
         entries = {one.path: one.entries for one in files}
         dataset = [
-            DatasetFile(one.path, one.tree, one.dataset, entries.get(one.path), one.size_bytes) for one in plan.dataset
+            DatasetFile(one.path, one.tree, one.dataset, entries.get(one.path), one.size_bytes, one.version)
+            for one in plan.dataset
         ]
         processes = [] if plan.is_in_this_process else [one.memory_peak_bytes for one in self.times.values()]
         misses: Counter[str] = Counter()
@@ -164,6 +164,7 @@ class RecordMaker:
             subjobs_reused=merged.subjobs_reused,
             reuse_notes=list(self.reuse_notes),
             dataset=dataset,
+            lookups=_lookups(plan.dataset),
             samples=sample_records(plan.dataset, files, skipped, plan.settings.reading)
             if any(one.sample is not None for one in plan.dataset)
             else [],
@@ -295,6 +296,24 @@ def _judge(record: JobRecord) -> None:
             wagon.status = FINISHED if is_whole else PARTIAL
     is_whole = is_whole and all(wagon.error is None for wagon in record.wagons)
     record.status = FINISHED if is_whole else PARTIAL if record.events else FAILED
+
+
+def _lookups(dataset: Dataset) -> list[LookupRecord]:
+    lookups = {id(one.lookup): one.lookup for one in dataset if one.lookup is not None}
+    return [
+        LookupRecord(
+            one.name,
+            one.server,
+            one.time,
+            list(one.schemes),
+            one.rses,
+            one.files,
+            dict(one.replicas),
+            one.tape_replicas,
+            list(one.without_replicas),
+        )
+        for one in lookups.values()
+    ]
 
 
 def _check_events(record: JobRecord) -> None:

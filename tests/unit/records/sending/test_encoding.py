@@ -11,7 +11,8 @@ import numpy as np
 from branchline.base.limits import BATCH_FILES_MAX, REPORT_PLAIN_MAX_BYTES, REQUEST_MAX_BYTES
 from branchline.base.plain import check_types
 from branchline.records.sending.message import JobIdentity, ReportBatch, encoded, is_taken, split
-from branchline.records.sensors.record import DatasetFile, FileRecord, JobRecord, SiteReading
+from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading
+from branchline.records.sensors.record_parts import DatasetFile
 from branchline.records.sensors.status import ElementStatus, TrainStatus
 
 

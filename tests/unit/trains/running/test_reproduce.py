@@ -11,7 +11,8 @@ import pytest
 import uproot
 from tests.branchline_command import Ended, run_branchline
 
-from branchline.records.sensors.record import DatasetFile, JobRecord
+from branchline.records.sensors.record import JobRecord
+from branchline.records.sensors.record_parts import DatasetFile
 from branchline.records.sensors.record_parts import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
 from branchline.trains.rerun import conditions
 

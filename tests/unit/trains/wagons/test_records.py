@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from branchline.records.sensors.record import (
-    DatasetFile,
     FileRecord,
     JobRecord,
     StorageRecord,
     StorageRemark,
     WagonRecord,
 )
+from branchline.records.sensors.record_parts import DatasetFile
 from branchline.trains.running.job_record import _check_events
 from branchline.trains.subjobs.share_records import RecordTable, storage_elements, storage_remarks, totals_of
 
