@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
 import threading
 from pathlib import Path
 
 import pytest
-from tests.branchline_command import Ended, run_branchline
+from tests.branchline_command import Ended, command, run_branchline
 from tests.ecosystem.rucio_server import (
     BOTH,
     EVENTS,
@@ -20,6 +23,7 @@ from tests.ecosystem.rucio_server import (
     Rucio,
     client_configuration,
 )
+from tests.patience import HANG_S
 from tests.stores.servers import free_port
 
 from branchline import Dataset
@@ -218,6 +222,18 @@ def test_a_server_that_is_not_there_is_named(rucio: Rucio, tmp_path: Path) -> No
     assert ended.returncode == 1
     assert f"the Rucio server {url} cannot be reached" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_terminal_shows_how_many_files_are_located(rucio: Rucio, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, **rucio.environment, "COLUMNS": "120", "TERM": "xterm"}
+    words = command("locate", f"rucio:{SCOPE}:{FIRST}")
+    subprocess.run(words, stdout=subprocess.DEVNULL, stderr=theirs, check=True, env=environment, timeout=HANG_S)
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert "5/5 files" in shown
+    assert f"{SCOPE}:{FIRST}" in shown
 
 
 def test_many_files_are_located_once_with_progress(rucio: Rucio, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.branchline_command import run_branchline
 from tests.ecosystem.rucio_server import client_configuration
+from tests.patience import HANG_S
 
 FILE = {"scope": "s", "name": "f.root", "bytes": 10, "adler32": "0000abcd"}
 URL = "root://a.org//f.root"
@@ -25,6 +26,8 @@ class _Handler(BaseHTTPRequestHandler):
     status = 200
     #: Length of the answer that is promised for replicas; None for what is sent.
     promised: int | None = None
+    silent_s = 0.0
+    is_ended: threading.Event
 
     def log_message(self, *_: object) -> None: ...
 
@@ -47,6 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(b'{"scope": "s", "name": "d"}', "application/json")
 
     def do_POST(self) -> None:
+        self.is_ended.wait(self.silent_s)
         self.rfile.read(int(self.headers["Content-Length"]))
         self._send(
             self.replicas, "application/json" if self.status != 200 else "application/x-json-stream", self.status
@@ -57,6 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
 def handler() -> type[_Handler]:
     class Handler(_Handler):
         files = json.dumps(FILE).encode()
+        is_ended = threading.Event()
 
     return Handler
 
@@ -68,6 +73,7 @@ def environment(handler: type[_Handler], tmp_path: Path) -> Iterator[dict[str, s
         thread.start()
         path = client_configuration(tmp_path / "client", f"http://127.0.0.1:{server.server_port}")
         yield {"RUCIO_CONFIG": str(path)}
+        handler.is_ended.set()
         server.shutdown()
         thread.join()
 
@@ -135,6 +141,32 @@ def test_of_a_long_message_the_first_lines_are_shown(
     assert "Invalid object." in ended.stderr
     assert "a line of" not in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_file_that_is_listed_again_and_again_ends_the_lookup(
+    handler: type[_Handler], environment: dict[str, str], tmp_path: Path
+) -> None:
+    handler.replicas = b"".join(2 * [json.dumps({**FILE, "pfns": REPLICA}).encode() + b"\n"])
+    ended = run_branchline(tmp_path, ["locate", "rucio:s:d"], environment)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "rucio:s:f.root was not requested, or is listed twice" in ended.stderr
+
+
+@pytest.mark.parametrize("host", ["localhost", "ftp://localhost", ""])
+def test_a_wrong_address_in_the_configuration_is_explained(tmp_path: Path, host: str) -> None:
+    environment = {"RUCIO_CONFIG": str(client_configuration(tmp_path / "client", host))}
+    ended = run_branchline(tmp_path, ["locate", "rucio:s:d"], environment)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "cannot be used: " in ended.stderr
+    assert "rucio whoami" in ended.stderr
+
+
+def test_a_silent_server_is_given_up(handler: type[_Handler], environment: dict[str, str], tmp_path: Path) -> None:
+    handler.silent_s, handler.replicas = 2 * HANG_S, json.dumps({**FILE, "pfns": REPLICA}).encode()
+    ended = run_branchline(tmp_path, ["locate", "rucio:s:d"], {**environment, "BRANCHLINE_STORAGE_TIMEOUT": "0.5"})
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "Read timed out" in ended.stderr
+    assert "cannot be reached: " in ended.stderr
 
 
 def test_a_response_that_ends_early_is_an_error(

@@ -87,6 +87,27 @@ def test_a_file_that_was_replaced_when_it_was_read_is_not_kept(
     assert taken.record.subjobs_reused == 1
 
 
+@pytest.mark.parametrize("is_sized", [True, False])
+def test_a_checksum_of_a_fileset_is_the_version_of_a_file(
+    served: Served, own_folder: Path, tmp_path: Path, is_sized: bool
+) -> None:
+    """The server tells none."""
+    path = own_folder / "f.root"
+    write(path, 1, OLD_NS)
+    (tmp_path / "wagons.py").write_text(WAGON)
+    total = f"{tmp_path / 'wagons.py'}:total"
+    url = f"http://127.0.0.1:{served.nginx.port}/no-versions/{own_folder.name}/f.root"
+    right = run_in_chunks(total, str(path), tree="events").outputs["total"]
+    reused = []
+    for version in (None, None, "adler32:1", "adler32:00000001", "adler32:2"):
+        described = {"object_path": "events"} | ({"version": version} if version else {})
+        described |= {"size_bytes": path.stat().st_size} if is_sized else {}
+        result = run_in_chunks(total, {"mine": {"files": {url: described}}}, ledger=tmp_path / "ledger", workers=1)
+        assert result.outputs["total"] == right
+        reused.append(result.record.subjobs_reused)
+    assert reused == [0, 0, 0, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "differs"),
     [

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
+from branchline import _core
 from branchline.base.imports import require
 from branchline.base.texts import message_of, one_line
 from branchline.errors import BranchlineError, DatasetError, StorageError
@@ -32,8 +33,6 @@ from branchline.reading.locations import RUCIO_PREFIX, without_secrets
 FILES_TOGETHER = 500
 # Maximum number of files of a dataset; more indicate a mistake.
 _FILES_MAX = 1_000_000
-# Timeout for a silent server, unless the access settings have one.
-_WAIT_S = 120.0
 #: Number of attempts of a request for replicas, and the pause between two attempts.
 TRIES, PAUSE_S = 3, 2.0
 # Schemes whose replicas are requested by default.
@@ -128,10 +127,11 @@ class _Client(Protocol):
     def list_replicas(
         self,
         dids: Sequence[Mapping[str, str]],
-        schemes: Sequence[str],
-        ignore_availability: bool,
         *,
+        schemes: Sequence[str],
         rse_expression: str | None,
+        ignore_availability: bool,
+        resolve_archives: bool,
     ) -> Iterable[object]: ...
     def list_rse_attributes(self, rse: str) -> object: ...
 
@@ -147,7 +147,7 @@ class _Catalogue:
             from rucio.common.config import config_get
 
             self.server = without_secrets(str(config_get("client", "rucio_host", raise_exception=False, default="")))
-            self._client = _client((access and access.timeout) or _WAIT_S)
+            self._client = _client(_core.listing_wait_s(self.server or "http://", access, False))
 
     def files(self) -> list[CatalogueFile]:
         """Return all files with their replicas. Raises DatasetError and StorageError."""
@@ -156,11 +156,11 @@ class _Catalogue:
         with self._errors_explained():
             # The list of an unknown dataset is empty, without an error.
             self._client.get_did(scope, name)
-            for one in self._client.list_files(scope, name):
+            for number, one in enumerate(self._client.list_files(scope, name)):
+                if number == _FILES_MAX:
+                    raise ValueError(f"{self._dataset} has more than {_FILES_MAX} files")
                 key, file = self._file(one)
                 listed[key] = file
-                if len(listed) > _FILES_MAX:
-                    raise ValueError(f"the dataset has more than {_FILES_MAX} files")
         if not listed:
             raise DatasetError(f"the dataset {self._dataset} in Rucio contains no files")
         keys = list(listed)
@@ -173,12 +173,14 @@ class _Catalogue:
         self, keys: Sequence[tuple[str, str]], done: int, total: int
     ) -> dict[tuple[str, str], CatalogueFile]:
         """Return these files with their replicas, after several attempts if the connection is lost."""
+        from requests.exceptions import Timeout
+
         for tries_left in reversed(range(TRIES)):
             try:
                 with self._errors_explained():
                     return dict(self._replicas(keys, done, total))
             except StorageError as error:
-                if not error.retry or not tries_left:
+                if not error.retry or not tries_left or isinstance(error.__cause__, Timeout):
                     error.what += f", after {done} of {total} files of {self._dataset}"
                     raise
                 time.sleep(PAUSE_S)
@@ -190,14 +192,19 @@ class _Catalogue:
         on_located = _on_located.get()
         dids = [{"scope": scope, "name": name} for scope, name in keys]
         asked = set(keys)
-        # RSEs that are not available for reading are left out.
+        # RSEs that are not available for reading are left out, and files inside of archives.
         found = self._client.list_replicas(
-            dids, [*self._dataset.schemes], False, rse_expression=self._dataset.rses or None
+            dids,
+            schemes=[*self._dataset.schemes],
+            rse_expression=self._dataset.rses or None,
+            ignore_availability=False,
+            resolve_archives=False,
         )
         for number, one in enumerate(found, start=1):
             key, file = self._file(one)
             if key not in asked:
-                raise ValueError(f"{file.name} was not requested")
+                raise ValueError(f"{file.name} was not requested, or is listed twice")
+            asked.remove(key)
             yield key, file
             if on_located is not None:
                 on_located(done + number, total, str(self._dataset))
@@ -266,6 +273,8 @@ class _Catalogue:
             raise StorageError(f"{self._named} cannot be reached: {_shown(error)}", retry=is_temporary) from error
         except (
             exception.CannotAuthenticate,
+            exception.ClientProtocolNotFound,
+            exception.ClientProtocolNotSupported,
             exception.ConfigLoadingError,
             exception.ConfigNotFound,
             exception.MissingClientParameter,
