@@ -213,7 +213,7 @@ $(STAMPS)/build $(STAMPS)/demo $(STAMPS)/docs $(STAMPS)/wheel $(STAMPS)/peers $(
 	$(PIP) install --no-compile --require-hashes --only-binary :all: -r $<
 	@touch $@
 
-# The server needs other versions than the peers. Rucio has no wheels.
+# The server needs other versions than the peers, and docopt, which has no wheel.
 $(STAMPS)/rucio-server: requirements/rucio-server.txt $(STAMPS)/venv
 	$(PYTHON) -m venv $(RUCIO_SERVER)
 	$(RUCIO_SERVER)/bin/python -m pip --quiet --disable-pip-version-check install --no-compile --require-hashes -r $<

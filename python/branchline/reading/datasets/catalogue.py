@@ -39,15 +39,6 @@ def checked_name(given: object, what: str) -> str:
     return given
 
 
-def checked_size(given: object) -> int | None:
-    """Return the size of a file from a catalogue; None if unknown. Raises ValueError."""
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 2**63:
-        raise ValueError(f"a file's size is {given!r:.80}")
-    return given
-
-
 def checked_url(given: object, schemes: Iterable[str]) -> str | None:
     """Return the URL of a replica; None if its scheme is not among ``schemes``. Raises ValueError if it is not a URL of
     a file on a server.

@@ -16,7 +16,7 @@ from branchline.errors import DatasetError, MissingFileError
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile, Sample, companions_of
 from branchline.reading.datasets.elements import ElementSites
-from branchline.reading.datasets.identity import checksum_version
+from branchline.reading.datasets.identity import checked_size, checksum_version
 from branchline.reading.locations import (
     BETWEEN_REPLICAS,
     files_at,
@@ -316,7 +316,7 @@ def _one_file(
         raise DatasetError(f"the tree of {path} is {tree!r}, not a name", path=source or None)
     files = expand(_relative_to(source, path), replace(template, tree=tree or template.tree), access)
     if given and len(files) > 1:
-        raise DatasetError(f"the version of {path} is given, but it is {len(files)} files", path=source or None)
+        raise DatasetError(f"a version is given for {path}, which matches {len(files)} files", path=source or None)
     for one in files:
         for start, stop in ranges:
             yield replace(one, entry_start=start, entry_stop=stop).changed(**given)
@@ -326,13 +326,10 @@ def _size_and_version(description: Mapping[str, object], path: str, source: str)
     """Return the checksum that a fileset gives for a file, and its size, as fields of a DataFile."""
     if description.get("version") is None:
         return {}
-    size_bytes = description.get("size_bytes")
-    if size_bytes is not None and (isinstance(size_bytes, bool) or not isinstance(size_bytes, int) or size_bytes < 0):
-        raise DatasetError(f"the size_bytes of {path} are {size_bytes!r:.80}, not a number", path=source or None)
     try:
-        version = checksum_version(str(description["version"]))
+        version, size_bytes = checksum_version(str(description["version"])), checked_size(description.get("size_bytes"))
     except ValueError as error:
-        raise DatasetError(f"the version of {path}: {error}", path=source or None) from error
+        raise DatasetError(f"version or size_bytes of {path}: {error}", path=source or None) from error
     return {"version": version} if size_bytes is None else {"version": version, "size_bytes": size_bytes}
 
 

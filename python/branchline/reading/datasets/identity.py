@@ -22,6 +22,8 @@ HEAD_BYTES = 100
 
 # Types of checksums that may be given as the version of a file, and their number of hexadecimal digits.
 _CHECKSUM_DIGITS = {"adler32": 8, "md5": 32, "sha256": 64}
+# Maximum size of a file. Trains divide files by their sizes, so that a wrong size could make billions of sub-jobs.
+_SIZE_MAX_BYTES = 10**13
 _CHECKSUM = re.compile(r"([a-z0-9]+):([0-9A-Fa-f]+)")
 
 
@@ -35,6 +37,20 @@ def checksum_version(text: str) -> str:
         known = ", ".join(f"{kind}: and {count} hexadecimal digits" for kind, count in _CHECKSUM_DIGITS.items())
         raise ValueError(f"{text!r:.80} is not a checksum; write {known}")
     return f"{found[1]}:{found[2].lower().zfill(digits_count)}"
+
+
+def is_checksum(version: str) -> bool:
+    """Whether a version is a checksum, and not a modification time or an ETag."""
+    return version.partition(":")[0] in _CHECKSUM_DIGITS
+
+
+def checked_size(given: object) -> int | None:
+    """Return the size of a file as given by a list or a catalogue; None if unknown. Raises ValueError."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= _SIZE_MAX_BYTES:
+        raise ValueError(f"a file's size is {given!r:.80}, not a number of bytes up to {_SIZE_MAX_BYTES}")
+    return given
 
 
 def content_identity(path: str) -> str:

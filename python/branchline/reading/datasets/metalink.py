@@ -11,12 +11,11 @@ from branchline.reading.datasets.catalogue import (
     READABLE_SCHEMES,
     CatalogueFile,
     checked_name,
-    checked_size,
     checked_url,
     data_files,
 )
 from branchline.reading.datasets.data_file import CatalogueLookup, DataFile
-from branchline.reading.datasets.identity import checksum_version
+from branchline.reading.datasets.identity import checked_size, checksum_version
 from branchline.reading.datasets.untrusted_xml import elements, parse_xml, text_in
 
 #: Maximum size of a metalink: 100,000 files with a kilobyte each.

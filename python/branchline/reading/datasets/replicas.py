@@ -15,6 +15,7 @@ from branchline.reading.bridge.hdfs_files import locate_by_hdfs
 from branchline.reading.bridge.xrootd_files import locate_by_xrootd
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.datasets.identity import is_checksum
 from branchline.reading.datasets.server_files import in_threads
 from branchline.reading.locations import without_secrets
 
@@ -24,18 +25,20 @@ Answer = TypeVar("Answer")
 
 
 class DescribedFile(TypedDict):
-    """A file from a catalogue, beside its first location: its tree, other replicas, checksum and size."""
+    """A file, beside its first location: its tree, entry ranges, other replicas, checksum and size."""
 
     object_path: NotRequired[str]
+    steps: NotRequired[list[list[int]]]
     replicas: list[str]
-    version: str
-    size_bytes: int | None
+    version: NotRequired[str]
+    size_bytes: NotRequired[int | None]
 
 
 class LocatedFiles(TypedDict):
     """One dataset of a fileset: its files, the sites of storage elements, and the machines that store the files.
 
-    Each file has a location or a list of replicas. Files with checksums from a catalogue are described by location.
+    Each file has a location or a list of replicas. If the checksum of a file is known, all files are described instead,
+    by their first location.
     """
 
     files: list[str | list[str]] | dict[str, DescribedFile]
@@ -59,14 +62,14 @@ def located_fileset(dataset: Dataset) -> dict[str, LocatedFiles]:
     StorageError.
     """
     files = [one for one in dataset if one.lookup is None or not one.is_missing]
-    # Datasets in which a file has a checksum: a list cannot contain checksums.
-    described = {one.dataset for one in files if one.lookup is not None and one.version}
+    # A list cannot contain checksums.
+    described = {one.dataset for one in files if is_checksum(one.version)}
     fileset: dict[str, LocatedFiles] = {}
     for file, place in zip(files, in_threads(_place_of, files), strict=True):
         named = fileset.setdefault(file.dataset or "dataset", {"files": {} if file.dataset in described else []})
         first, *others = place.replicas
         if isinstance(named["files"], dict):
-            named["files"][first] = _described(file, others)
+            _add_described(named["files"].setdefault(first, {"replicas": others}), file)
         else:
             # The tree's name is appended to the first replica.
             with_tree = f"{first}:{file.tree}" if file.tree else first
@@ -78,11 +81,14 @@ def located_fileset(dataset: Dataset) -> dict[str, LocatedFiles]:
     return fileset
 
 
-def _described(file: DataFile, others: list[str]) -> DescribedFile:
-    found: DescribedFile = {"replicas": others, "version": file.version, "size_bytes": file.size_bytes}
+def _add_described(described: DescribedFile, file: DataFile) -> None:
     if file.tree:
-        found["object_path"] = file.tree
-    return found
+        described["object_path"] = file.tree
+    if file.entry_stop is not None:
+        described.setdefault("steps", []).append([file.entry_start, file.entry_stop])
+    if is_checksum(file.version):
+        described["version"] = file.version
+        described["size_bytes"] = file.size_bytes
 
 
 def _place_of(file: DataFile) -> _Place:

@@ -20,12 +20,11 @@ from branchline.reading.datasets.catalogue import (
     READABLE_SCHEMES,
     CatalogueFile,
     checked_name,
-    checked_size,
     checked_url,
     data_files,
 )
 from branchline.reading.datasets.data_file import CatalogueLookup, DataFile
-from branchline.reading.datasets.identity import checksum_version
+from branchline.reading.datasets.identity import checked_size, checksum_version
 from branchline.reading.locations import RUCIO_PREFIX, without_secrets
 
 #: Number of files whose replicas are requested at once. A slow server takes seconds for them, which is lost with a

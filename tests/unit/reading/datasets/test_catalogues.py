@@ -11,8 +11,8 @@ import pytest
 from branchline import Dataset
 from branchline.errors import DatasetError, MissingFileError, MissingPackageError
 from branchline.reading.datasets import metalink
-from branchline.reading.datasets.catalogue import checked_name, checked_size, checked_url, sites_of_servers
-from branchline.reading.datasets.identity import checksum_version
+from branchline.reading.datasets.catalogue import checked_name, checked_url, sites_of_servers
+from branchline.reading.datasets.identity import checked_size, checksum_version
 from branchline.reading.datasets.replicas import located_fileset
 from branchline.reading.datasets.rucio_datasets import RucioDataset
 
@@ -181,14 +181,29 @@ def test_a_fileset_gives_checksums_which_locate_writes_again(tmp_path: Path) -> 
     ]
 
 
+def test_locate_keeps_checksums_beside_files_without_and_entry_ranges(tmp_path: Path) -> None:
+    path = written(tmp_path, RUCIO)
+    unknown, known = Dataset.of(path, name="DY").files
+    # As a server would tell it.
+    unknown = unknown.changed(version="written 5 s", size_bytes=10)
+    files = [unknown, *(known.changed(entry_start=start, entry_stop=start + 5) for start in (0, 10))]
+    fileset = located_fileset(Dataset(files))
+    again = Dataset.of(json.loads(json.dumps(fileset)))
+    assert [(one.path, one.version, one.entry_start, one.entry_stop) for one in again] == [
+        (unknown.path, "", 0, None),
+        (known.path, known.version, 0, 5),
+        (known.path, known.version, 10, 15),
+    ]
+
+
 @pytest.mark.parametrize(
     ("described", "problem"),
     [
-        ({"version": "adler32:zz"}, "the version of root://a//f.root: 'adler32:zz' is not a checksum"),
+        ({"version": "adler32:zz"}, "version or size_bytes of root://a//f.root: 'adler32:zz' is not a checksum"),
         ({"version": "adler32:123456789"}, "is not a checksum"),
         ({"version": "crc:12"}, "'crc:12' is not a checksum; write adler32: and 8 hexadecimal digits"),
         ({"version": 12}, "'12' is not a checksum"),
-        ({"version": "adler32:12", "size_bytes": -1}, "the size_bytes of root://a//f.root are -1"),
+        ({"version": "adler32:12", "size_bytes": -1}, "size_bytes of root://a//f.root: a file's size is -1"),
         ({"version": "adler32:12", "size_bytes": True}, "size_bytes"),
     ],
 )
@@ -234,7 +249,7 @@ def test_fields_of_a_catalogue_are_checked() -> None:
     assert (checked_size(0), checked_size(None)) == (0, None)
     assert checked_url("ROOT://a//b", ("root",)) == "ROOT://a//b"
     assert checked_url("davs://a/b", ("root",)) is None
-    for size in (-1, True, 1.5, "12", 2**63):
+    for size in (-1, True, 1.5, "12", 10**13 + 1):
         with pytest.raises(ValueError, match="a file's size is"):
             checked_size(size)
     for name in ("", "a b", "a\tb", None, 7, "a" * 1001, "a\x00"):
