@@ -12,8 +12,7 @@ import uproot
 from tests.branchline_command import Ended, run_branchline
 
 from branchline.records.sensors.record import JobRecord
-from branchline.records.sensors.record_parts import DatasetFile
-from branchline.records.sensors.record_parts import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
+from branchline.records.sensors.record_parts import CHANGED, COMMITTED, NOT_IN_GIT, DatasetFile, SourceRecord
 from branchline.trains.rerun import conditions
 
 WAGONS = """
