@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from tests.ecosystem.rucio_server import Rucio
+from tests.stores.servers import Folder
 
 REASON = "a skip is a failure in `make test-ecosystem`"
 
@@ -31,11 +32,15 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 def rucio() -> Iterator[Rucio]:
     """A Rucio server, filled, and the storage elements of its files."""
     environment = dict(os.environ)
-    server = Rucio()
+    folder = Folder()
     try:
-        server.start()
-        yield server
+        server = Rucio(folder)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.kill()
     finally:
-        server.kill()
+        folder.remove()
         os.environ.clear()
         os.environ.update(environment)

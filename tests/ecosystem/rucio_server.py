@@ -97,8 +97,8 @@ def _output(command: Sequence[object], environment: Mapping[str, str] | None = N
 class Rucio:
     """The server, its storage elements, and its client in this process."""
 
-    def __init__(self) -> None:
-        self.folder = Folder()
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
         self.url = f"http://127.0.0.1:{free_port()}"
         self.configuration = client_configuration(self.folder.below("client"), self.url)
         self.environment = {"RUCIO_CONFIG": str(self.configuration)}
@@ -148,7 +148,6 @@ class Rucio:
     def kill(self) -> None:
         for one in (self.server, self.german, self.swiss):
             one.kill()
-        self.folder.remove()
 
     @property
     def client(self) -> Any:
