@@ -17,7 +17,7 @@ from typing import Protocol
 
 from benches.simulated_field import Durations, Field
 from branchline.base.limits import AGENT_LOOK_INTERVAL_S
-from branchline.jobs.pools.pool import Done, GroupResult, SubJobGroup
+from branchline.jobs.pools.pool import Begun, Done, GroupResult, SubJobGroup
 from branchline.jobs.sites import Spot
 from branchline.jobs.subjob import Finished, Folded, Held, Lost, Pickled, SubJob
 from branchline.jobs.workers.messages import SentFold, SentResult
@@ -147,9 +147,11 @@ class SimulatedPool:
         del address
         return False
 
-    def begun_s(self, number: int) -> float | None:
+    def begun(self, number: int) -> Begun | None:
         waiting = self._groups.get(number)
-        return None if waiting is None else waiting.begun_s
+        if waiting is None or waiting.begun_s is None:
+            return None
+        return Begun(waiting.begun_s, "" if waiting.worker is None else self._workers[waiting.worker].node)
 
     def done(self, timeout_s: float) -> Iterator[Done]:
         """Return the groups of the next event. Merging their results takes some time in the job."""

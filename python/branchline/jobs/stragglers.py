@@ -30,9 +30,14 @@ class Durations:
     def __init__(self) -> None:
         self._all = _SortedSeconds()
         self._by_kind: dict[tuple[str, str], _SortedSeconds] = {}
+        # Durations on each host, as multiples of the usual ones.
+        self._slowness: dict[str, _SortedSeconds] = {}
 
-    def finished(self, seconds: float, kind: str = "", site: str = "") -> None:
+    def finished(self, seconds: float, kind: str = "", site: str = "", node: str = "") -> None:
         """Record the duration of a sub-job."""
+        known_s = self.known_s(kind, site)
+        if node and known_s:
+            self._slowness.setdefault(node, _SortedSeconds()).add(seconds / known_s)
         self._all.add(seconds)
         self._by_kind.setdefault((kind, site), _SortedSeconds()).add(seconds)
 
@@ -47,6 +52,11 @@ class Durations:
         """
         known_s = self.known_s(kind, site)
         return self._all.median_s if known_s is None else known_s
+
+    def slow_nodes(self) -> set[str]:
+        """Return the hosts on which sub-jobs usually take more than ``TAIL_FACTOR`` times as long as elsewhere."""
+        known = {node: one for node, one in self._slowness.items() if len(one.seconds) >= KIND_DONE_MIN}
+        return {node for node, one in known.items() if one.median_s > TAIL_FACTOR}
 
     def limit_s(self, unfinished_count: int, usual_s: float) -> float | None:
         """Return the duration above which sub-jobs that usually take ``usual_s`` count as slow; None if no sub-job has
@@ -66,7 +76,9 @@ def why_twice(elapsed_s: float, usual_s: float) -> str:
 
 
 class _SortedSeconds:
-    """Durations in order, because a job with thousands of groups in flight needs the median for each group."""
+    """Durations, or ratios of durations, in order, because a job with thousands of groups in flight needs the median
+    for each group.
+    """
 
     def __init__(self) -> None:
         self.seconds: list[float] = []

@@ -6,10 +6,13 @@ import math
 from dataclasses import replace
 
 import pytest
-from benches.simulated import BASE, Figures, folded_value, simulated, without_copies
+from benches.simulated import BASE, CountedOutcomes, Figures, folded_value, simulated, without_copies
 from benches.simulated_field import HEALTHY, Faults, Field, seconds_per_byte
 
 from branchline.base.limits import FOLD_FAN_IN, GROUPS_PER_SLOT
+from branchline.jobs.subjob import SubJob
+from branchline.trains.subjobs.share_result import ShareResult
+from branchline.trains.subjobs.shares import Share
 
 FILES = 400
 # More goes wrong than on any cluster that works, so that a small train meets all of it.
@@ -104,6 +107,23 @@ def test_copies_of_slow_subjobs_and_locality_help() -> None:
     assert with_both.counts.far_attempts < lost.counts.far_attempts / 2
     assert set(lost.times) == {1}
     assert lost.value == with_both.value
+
+
+def test_copies_run_on_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran_on: dict[int, list[int]] = {}
+
+    class Noting(CountedOutcomes):
+        def finished(self, subjob: SubJob, share: Share, worker: str, seconds: float) -> ShareResult:
+            number = int(worker.removeprefix("worker-"))
+            ran_on.setdefault(subjob.index, []).append(number // FIELD.workers_per_node)
+            return super().finished(subjob, share, worker, seconds)
+
+    monkeypatch.setattr("benches.simulated.CountedOutcomes", Noting)
+    faults = replace(HEALTHY, slow_nodes_part=0.2, slow_node_factor=10.0)
+    figures = train(replace(FIELD, faults=faults))
+    twice = [nodes for nodes in ran_on.values() if len(nodes) > 1]
+    assert len(twice) >= figures.repeated > 0
+    assert all(len(set(nodes)) == len(nodes) for nodes in twice)
 
 
 def test_a_subjob_that_counts_twice_would_be_seen() -> None:

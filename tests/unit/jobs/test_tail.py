@@ -40,3 +40,13 @@ def test_the_median_is_that_of_the_kind_and_the_site() -> None:
         known.finished(30.0 + number, "slow", "A")
     assert known.known_s("slow", "A") == known.usual_s("slow", "A") == 31.0
     assert known.known_s("slow", "B") is None
+
+
+def test_hosts_are_slow_relative_to_the_kind() -> None:
+    known = durations()
+    for kind, usual_s in (("near", 1.0), ("far", 10.0)):
+        for number in range(20):
+            known.finished(usual_s, kind, "A", f"n{number % 4}")
+            known.finished(2 * usual_s, kind, "A", "slow")
+    known.finished(100.0, "near", "A", "unlucky")
+    assert known.slow_nodes() == {"slow"}

@@ -32,7 +32,7 @@ from branchline.base.limits import (
 )
 from branchline.errors import OptionError
 from branchline.jobs.pools.agent import cancel_group, end_agents, stop_agents, work_on_group
-from branchline.jobs.pools.pool import Done, GroupResult, PoolError, SubJobGroup
+from branchline.jobs.pools.pool import Begun, Done, GroupResult, PoolError, SubJobGroup
 from branchline.jobs.program import Versions
 from branchline.jobs.sites import Spot, is_among, own_spot
 
@@ -249,10 +249,10 @@ class DaskPool:
         self._threads = {one: count for one, count in self._threads.items() if one != address}
         return bool(self._threads)
 
-    def begun_s(self, number: int) -> float | None:
-        """Return the time at which a worker reported the group's start; None if no worker has reported it."""
+    def begun(self, number: int) -> Begun | None:
+        """Return when a worker reported the group's start, and its host; None if no worker has reported it."""
         begun = self._begun.get(number)
-        return None if begun is None else begun[1]
+        return None if begun is None else Begun(begun[1], host_of(begun[0]))
 
     def _on_done(self, number: int, future: Future) -> None:
         self._events.put((number, future))

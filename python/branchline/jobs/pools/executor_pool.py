@@ -14,7 +14,7 @@ from functools import partial
 
 from branchline.base.limits import EXECUTOR_SLOTS
 from branchline.jobs.pools.agent import cancel_group, end_agents, stop_agents, work_on_group
-from branchline.jobs.pools.pool import Done, GroupResult, PoolError, SubJobGroup
+from branchline.jobs.pools.pool import Begun, Done, GroupResult, PoolError, SubJobGroup
 from branchline.jobs.sites import Spot
 
 
@@ -80,12 +80,12 @@ class ExecutorPool:
         except queue.Empty:
             return
 
-    def begun_s(self, number: int) -> float | None:
+    def begun(self, number: int) -> Begun | None:
         """Return the time at which this method first saw the group running; None if the group is not running."""
         future = self._futures.get(number)
         if future is None or not future.running():
             return None
-        return self._begun_s.setdefault(number, time.monotonic())
+        return Begun(self._begun_s.setdefault(number, time.monotonic()))
 
     def cancel(self, number: int) -> None:
         """Cancel a group. Workers in threads are notified directly, local processes by the group's stop file."""

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from branchline.errors import BranchlineError
 from branchline.jobs.program import Program, Versions
 from branchline.jobs.sites import Spot
 from branchline.jobs.subjob import Lost, Pickled, SubJob
 from branchline.jobs.workers.messages import SentError, SentFold, SentResult
+
+
+class Begun(NamedTuple):
+    """The start of a group: the time by the pool's clock, and the host, empty if unknown."""
+
+    at_s: float
+    node: str = ""
 
 
 class Pool(Protocol):
@@ -49,8 +56,8 @@ class Pool(Protocol):
         Returns False if no worker is left, or if the pool cannot choose workers.
         """
 
-    def begun_s(self, number: int) -> float | None:
-        """Return when a group started, by the pool's clock; None if the group is queued or its start is unknown."""
+    def begun(self, number: int) -> Begun | None:
+        """Return when and where a group started; None if the group is queued or its start is unknown."""
 
     def done(self, timeout_s: float) -> Iterable[Done]:
         """Wait at most ``timeout_s`` for groups to finish or restart, and yield these events. Raises PoolError if the

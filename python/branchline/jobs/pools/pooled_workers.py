@@ -217,7 +217,10 @@ class PooledWorkers:
         while self._is_drained and (slow := self._slow_group()) is not None:
             number, why = slow
             subjobs = self._live[number]
-            copy = self._submit(subjobs, program, settings, with_program=True, site=self._fastest_site(subjobs))
+            begun = self._pool.begun(number)
+            avoided = self._durations.slow_nodes() | ({begun.node} if begun is not None and begun.node else set())
+            site = self._fastest_site(subjobs)
+            copy = self._submit(subjobs, program, settings, with_program=True, site=site, avoided=frozenset(avoided))
             self._twice[number], self._twice[copy] = (copy, why), (number, why)
 
     def _workers(self) -> Workers:
@@ -262,14 +265,15 @@ class PooledWorkers:
 
         This may be a queued group: if workers are idle, the group may be in the queue of a hung worker.
         """
-        begun_s = {number: self._pool.begun_s(number) for number in self._live}
-        copies_waiting = [one for one in self._live if begun_s[one] is None and one in self._twice]
-        if sum(self._slots.values()) <= sum(one is not None for one in begun_s.values()) + len(copies_waiting):
+        begun = {number: self._pool.begun(number) for number in self._live}
+        copies_waiting = [one for one in self._live if begun[one] is None and one in self._twice]
+        if sum(self._slots.values()) <= sum(one is not None for one in begun.values()) + len(copies_waiting):
             return None
         now_s = self._now_s()
         late: list[tuple[float, int]] = []
         for number, subjobs in self._live.items():
-            elapsed_s = now_s - (begun_s[number] or self._heard_s)
+            start = begun[number]
+            elapsed_s = now_s - (self._heard_s if start is None else start.at_s)
             limit_s = self._durations.limit_s(len(self._live), self._usual_s(number))
             may_run_twice = number not in self._twice and all(one.may_run_twice for one in subjobs)
             if limit_s is not None and may_run_twice and elapsed_s > limit_s:
@@ -333,6 +337,7 @@ class PooledWorkers:
         with_program: bool,
         site: str | None = None,
         hosts: tuple[str, ...] = (),
+        avoided: frozenset[str] = frozenset(),
     ) -> int:
         number = self._groups_count
         self._groups_count += 1
@@ -346,7 +351,7 @@ class PooledWorkers:
         )
         sent = tuple((one if folds else replace(one, neighbours=None)).packed() for one in subjobs)
         self._live[number] = subjobs
-        avoided = frozenset[str]().union(*(self._nodes.avoided(one.index) for one in subjobs))
+        avoided = avoided.union(*(self._nodes.avoided(one.index) for one in subjobs))
         if not set(self._pool.nodes()) - avoided:
             avoided = frozenset(self._nodes.excluded)
         if site is not None:
@@ -489,7 +494,7 @@ class PooledWorkers:
         seconds = result.seconds / count
         site = next((spot.site for spot in self._slots if spot.host == result.node), "")
         for one in subjobs[:count]:
-            self._durations.finished(seconds, one.kind, site)
+            self._durations.finished(seconds, one.kind, site, result.node)
         self._subjob_s = seconds if self._subjob_s is None else (self._subjob_s + seconds) / 2
         wanted = int(GROUP_S / max(self._subjob_s, GROUP_S / GROUP_SUBJOBS_MAX))
         self._size = max(1, min(wanted, self._size * GROUP_GROWTH))
