@@ -32,6 +32,9 @@ FILE_WITHOUT_HOST = re.compile(r"file:(?!//)(.+)", re.IGNORECASE | re.DOTALL)
 # The name of a ROOT file, a colon and the name of a tree.
 ROOT_FILE_AND_TREE = re.compile(r"(.+\.root(?:\.[0-9]+)?):(.*)", re.IGNORECASE | re.DOTALL)
 
+# The cycle of a directory inside a path.
+_CYCLE_BEFORE_SLASH = re.compile(r";\d+(?=/)")
+
 # Brace expansion as in a shell: `{1,2}`. Braces without a comma are ordinary characters.
 ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
@@ -94,6 +97,16 @@ def split_location(location: str) -> tuple[str, str | None]:
     if not path or (not found and (tree.startswith("//") or ".root" in tree)):
         return location, None
     return path, tree or None
+
+
+def path_in_file(name: str) -> str:
+    """Return the path of an object in a file without repeated or outer slashes, and without the cycles of its
+    directories, which ROOT ignores.
+
+    >>> path_in_file("/DF_1;1/O2track_iu;2")
+    'DF_1/O2track_iu;2'
+    """
+    return _CYCLE_BEFORE_SLASH.sub("", re.sub("/+", "/", name).strip("/"))
 
 
 def links_in(location: str) -> list[str]:

@@ -79,7 +79,9 @@ class TrainRequest:
     def plan(self, loaded: LoadedWagons) -> TrainPlan:
         """Plan the train. Raises errors from listing the dataset and from opening its first file."""
         given = self.options
-        dataset = Dataset.of(self.dataset, given.tree, companions=given.companions, access=given.reading)
+        dataset = Dataset.of(
+            self.dataset, given.tree, companions=given.companions, access=given.reading, join=given.join
+        )
         # Paths are absolute, because workers may start in other directories, and cached results are looked up by path.
         plan = TrainPlan.of(given.for_plan(), loaded, dataset.with_absolute_paths())
         return replace(plan, options=given.recorded())

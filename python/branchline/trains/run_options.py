@@ -29,6 +29,7 @@ from branchline.reading.access import Access, access_of
 if TYPE_CHECKING:
     from branchline.jobs.where import Where, WhereLike
     from branchline.reading.datasets.data_file import CompanionsLike
+    from branchline.reading.datasets.joins import JoinsLike
     from branchline.records.output import Pictures
     from branchline.records.sensors.status import TrainStatus
     from branchline.trains.wagons.wagon_settings import ParametersLike
@@ -226,7 +227,11 @@ class RunOptions(TrainSettings):
     """All options of a run."""
 
     tree: str | None = option_field(
-        None, "--tree", help="Name of the tree in files that are given without a tree.", group=OPTIONS, metavar="NAME"
+        None,
+        "--tree",
+        help="Name of the tree, or a pattern such as DF_*/TREE, in files that are given without a tree.",
+        group=OPTIONS,
+        metavar="NAME",
     )
     companions: CompanionsLike = option_field(
         None,
@@ -236,6 +241,15 @@ class RunOptions(TrainSettings):
         kind=list[str],
         metavar="FILE",
         python='Files next to each file: ["Kinematics.root"], or ["NAME=FILE:Event{entry}/TREE"].',
+    )
+    join: JoinsLike = option_field(
+        None,
+        "--join",
+        help="Rows of a tree in the same folder that refer to the events: NAME=TREE by BRANCH; may be repeated.",
+        group=OPTIONS,
+        kind=list[str],
+        metavar="JOIN",
+        python='Rows of trees in the same folder that refer to the events: {"Tracks": "O2track by fIndexCollisions"}.',
     )
     parameters: ParametersLike = option_field(
         None, help='Values of parameters of wagons, such as {"spectrum.pt_min": 20}.', group=OPTIONS
@@ -323,6 +337,11 @@ def _recorded_text(name: str, value: object) -> str:
 
         found = companions_of(value)  # type: ignore[arg-type]  # the option has this type
         return ", ".join(f"{one.name}={without_secrets(one.location)}" for one in found)
+    if name == "join":
+        # Imported late, because most runs have no joins.
+        from branchline.reading.datasets.joins import joins_of
+
+        return ", ".join(f"{one.name}={one}" for one in joins_of(value))  # type: ignore[arg-type]  # as above
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
@@ -359,6 +378,7 @@ class RunSettings(TypedDict, total=False):
     seed: int
     tree: str | None
     companions: CompanionsLike
+    join: JoinsLike
     parameters: ParametersLike
     allow_partial: bool
     force: bool

@@ -39,6 +39,7 @@ Data = Annotated[
     ),
 ]
 Companions = Annotated[list[str] | None, option_like(RunOptions, "companions")]
+Joins = Annotated[list[str] | None, option_like(RunOptions, "join")]
 Debug = Annotated[bool, Option("--debug", help="Print the traceback of every error.", group=GENERAL)]
 
 
@@ -64,6 +65,8 @@ def run(
             branchline run wagons.py data/*.root -o out --on dask=tcp://host:8786
         Try another cut on the first 1000 events of each dataset:
             branchline run wagons.py samples.toml -o out --set spectrum.pt_min=20 --max-events 1000
+        Read the collisions in all folders of an AO2D file, each with its tracks:
+            branchline run wagons.py "AO2D.root:DF_*/O2collision" -o out --join "Tracks=O2track_iu by fIndexCollisions"
         Submit to Slurm; later, branchline status out shows its state:
             branchline run wagons.py data/*.root -o out --on slurm --batch-option=--partition=long
 
@@ -145,6 +148,7 @@ def try_wagons(
     parameters: WagonValues,
     tree: Annotated[str | None, option_like(RunOptions, "tree")] = None,
     companion: Companions = None,
+    join: Joins = None,
     workers: Annotated[int | None, option_like(RunOptions, "workers")] = None,
     step_size: Annotated[str | None, option_like(RunOptions, "step_size")] = None,
     memory_limit: Annotated[str, option_like(RunOptions, "memory_limit")] = "1 GiB",
@@ -170,6 +174,7 @@ def try_wagons(
             workers=workers,
             tree=tree,
             companions=companion,
+            join=join,
             step_size=entries_or_bytes(step_size),
             memory_limit=memory_limit,
             access=reading.access,

@@ -13,14 +13,18 @@ from branchline.cli.printing import print_out
 
 if TYPE_CHECKING:
     from branchline.reading.layout.file_layout import ObjectSummary
-    from branchline.reading.trees.file import Directory
+    from branchline.reading.trees.file import Directory, File
 
 HEAD = ("object", "class", "content", "title")
 
 
 def show(
     location: Annotated[
-        str, Argument(metavar="FILE[:NAME]", help="A ROOT file, or a tree, a directory or another object in it.")
+        str,
+        Argument(
+            metavar="FILE[:NAME]",
+            help="A ROOT file, or a tree, a directory or another object in it; DF_*/TREE are trees in many folders.",
+        ),
     ],
     reading: ReadingSettings,
     filter_name: Annotated[
@@ -41,9 +45,12 @@ def show(
             branchline show file.root
         Show the branches of a tree that are about muons:
             branchline show file.root:Events --filter "*Muon*"
+        Show the trees of all folders of an AO2D file, and their branches:
+            branchline show "AO2D.root:DF_*/O2track_iu"
 
     """
     # Imported here since it imports awkward.
+    from branchline.reading.datasets.folders import is_tree_pattern, matching_trees
     from branchline.reading.locations import split_location
     from branchline.reading.trees.branch import Branch
     from branchline.reading.trees.file import Directory, File
@@ -52,6 +59,9 @@ def show(
     with requests_recorded(reading.trace_to):
         path, name = split_location(location)
         file = File(path, reading.access)
+        if name is not None and is_tree_pattern(name) and (trees := matching_trees(path, name, reading.access)):
+            _show_trees(file, trees, filter_name)
+            return
         found = file if name is None else file[name]
         if isinstance(found, Tree):
             found.show(filter_name=filter_name)
@@ -63,6 +73,18 @@ def show(
         else:
             assert name is not None
             _print_table([(name, file.classname_of(name), repr(found), file.title_of(name))])
+
+
+def _show_trees(file: File, names: Sequence[str], filter_name: str | None) -> None:
+    """Print the trees that match a pattern, and the branches of the first one."""
+    trees = [file.tree(name) for name in names]
+    rows = [
+        (one.path, file.classname_of(one.path), _content_of(one.entries_count, len(one)), one.title) for one in trees
+    ]
+    _print_table(rows)
+    entries = counted(sum(one.entries_count for one in trees), "entry", "entries")
+    print_out(f"{counted(len(trees), 'tree')}, {entries} in all; branches of {escaped(trees[0].path)}:")
+    trees[0].show(filter_name=filter_name)
 
 
 def _show_directory(directory: Directory, filter_name: str | None) -> None:
@@ -86,7 +108,11 @@ def _content(one: ObjectSummary) -> str:
         return f"cannot be read: {one.error}"
     if one.entries is None or one.branches is None:
         return ""
-    return f"{counted(one.entries, 'entry', 'entries')}, {counted(one.branches, 'branch', 'branches')}"
+    return _content_of(one.entries, one.branches)
+
+
+def _content_of(entries: int, branches: int) -> str:
+    return f"{counted(entries, 'entry', 'entries')}, {counted(branches, 'branch', 'branches')}"
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:

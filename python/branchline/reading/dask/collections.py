@@ -81,7 +81,7 @@ def dask(
         access=access,
         allow_missing=allow_missing,
     )
-    given = given_trees(files)
+    given = given_trees(files, of_trees.access)
     if given[0].steps is not None and (step_size, steps_per_file) != (None, None):
         raise OptionError(
             "steps are given both by the files and by step_size or steps_per_file",

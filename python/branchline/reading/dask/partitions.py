@@ -179,13 +179,13 @@ class OpenedTree:
         return [Range(tree.file_path, name, start, stop) for start, stop in steps if start < stop]
 
 
-def given_trees(files: object) -> list[GivenTree]:
+def given_trees(files: object, access: Access | None = None) -> list[GivenTree]:
     """Parse the files specified by the user.
 
     The argument is as for `branchline.iterate`, or ``{path: {"object_path": tree, "steps": limits}}``. Raises
     DatasetError for an empty list, and OptionError for invalid values.
     """
-    trees = list(_trees_in(files))
+    trees = list(_trees_in(files, access))
     if not trees:
         raise DatasetError("no files were given")
     if len({tree.steps is None for tree in trees}) > 1:
@@ -193,19 +193,19 @@ def given_trees(files: object) -> list[GivenTree]:
     return trees
 
 
-def _trees_in(files: object) -> Iterator[GivenTree]:
+def _trees_in(files: object, access: Access | None) -> Iterator[GivenTree]:
     if isinstance(files, Mapping):
         for path, value in files.items():
             if isinstance(value, Mapping):
                 steps = _steps_in(value)
-                yield from (GivenTree(one, steps) for one in sources_of({path: value.get("object_path")}))
+                yield from (GivenTree(one, steps) for one in sources_of({path: value.get("object_path")}, access))
             else:
-                yield from map(GivenTree, sources_of({path: value}))
+                yield from map(GivenTree, sources_of({path: value}, access))
     elif isinstance(files, str | bytes | os.PathLike | Tree) or not hasattr(files, "__iter__"):
-        yield from map(GivenTree, sources_of(files))
+        yield from map(GivenTree, sources_of(files, access))
     else:
         for one in files:
-            yield from _trees_in(one)
+            yield from _trees_in(one, access)
 
 
 def _steps_in(given: Mapping[str, object]) -> tuple[tuple[int, int], ...] | None:

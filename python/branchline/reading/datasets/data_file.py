@@ -17,6 +17,7 @@ from pathlib import Path
 
 from branchline.errors import DatasetError
 from branchline.reading.datasets.elements import ElementSites
+from branchline.reading.datasets.joins import FOLDER, Join, folder_of
 from branchline.reading.locations import (
     BETWEEN_REPLICAS,
     PARQUET_ENDINGS,
@@ -45,6 +46,8 @@ class DataFile:
     - ``replicas`` are alternative locations, which are used if the first location fails.
     - ``is_absent`` means that the server reported that the file does not exist, or that a catalogue has no replica of
       it; then ``path`` is its name in the catalogue.
+    - ``trees`` is the number of trees of the file that match the pattern of the dataset's list; 0 without a pattern.
+    - ``joins`` are trees of the same folder whose rows refer to the events.
     - ``on_disk`` is the device and inode number of a local file, which is equal for all names (links) of the file.
     """
 
@@ -71,6 +74,8 @@ class DataFile:
     sample: Sample | None = field(default=None, repr=False, compare=False)
     #: The lookup in a catalogue that returned the file; all files of a lookup share it.
     lookup: CatalogueLookup | None = field(default=None, repr=False, compare=False)
+    trees: int = field(default=0, repr=False, compare=False)
+    joins: tuple[Join, ...] = ()
 
     def changed(self, **fields: object) -> DataFile:
         """Return a copy with changed fields.
@@ -91,6 +96,23 @@ class DataFile:
     def identity(self) -> tuple[str, str, str | None, int, int | None]:
         """Key that is equal for two files of a dataset if they are the same input."""
         return (self.dataset, absolute(self.path), self.tree, self.entry_start, self.entry_stop)
+
+    @property
+    def place(self) -> str:
+        """The path, with the tree if the dataset has several trees of the file."""
+        return f"{self.path}:{self.tree}" if self.trees else self.path
+
+    @property
+    def share_bytes(self) -> int | None:
+        """The part of the file's size that counts for this tree: equal parts for all trees that match a pattern."""
+        return self.size_bytes if self.size_bytes is None else self.size_bytes // max(1, self.trees)
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether a sub-job reads all of the file's entries: the tree of a folder, or a tree with joins, whose index
+        columns would otherwise be read several times.
+        """
+        return self.trees > 0 or bool(self.joins)
 
     @property
     def locations(self) -> tuple[str, ...]:
@@ -228,19 +250,28 @@ class Companion:
     ``location`` is ``path[:tree]``, relative to the main file's directory. A tree path with ``{entry}`` refers to one
     tree per entry of the main tree, as in ``Kinematics.root:Event{entry}/TreeK``. Without a tree path, the tree is
     detected. ``{stem}`` is replaced with the main file's name without suffix, as in ``{stem}_friend.root``.
+    ``{folder}`` is replaced with the folder of the main tree: ``{folder}/O2trackextra_002`` is a tree of the main file,
+    ``other.root:{folder}/O2extra`` one of another file.
     """
 
     name: str
     location: str
 
-    def path_for(self, path: str) -> tuple[str, str | None]:
-        """Return the path of the companion of a main file, and the companion's tree if specified."""
+    def path_for(self, path: str, main_tree: str | None = None) -> tuple[str, str | None]:
+        """Return the path of the companion of a main file and tree, and the companion's tree if specified."""
+        if self.location.startswith(f"{FOLDER}/"):
+            return path, self._in_folder(self.location, main_tree)
         folder, _, name = path.rpartition("/")
         own, tree = split_location(self.location)
+        tree = None if tree is None else self._in_folder(tree, main_tree)
         own = own.replace(STEM, _stem(name))
         if os.path.isabs(own) or "://" in own:
             return own, tree
         return (f"{folder}/{own}" if folder else own), tree
+
+    @staticmethod
+    def _in_folder(tree: str, main_tree: str | None) -> str:
+        return tree.replace(FOLDER, folder_of(main_tree)).removeprefix("/")
 
 
 #: Accepted types for companions. A string is ``location`` or ``name=location``.

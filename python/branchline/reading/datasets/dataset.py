@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from branchline.base.notebook import HTML_ROWS, html_table
 from branchline.base.quantities import counted, size
@@ -13,6 +12,8 @@ from branchline.errors import DatasetError, MissingFileError
 from branchline.reading.access import Access, access_of
 from branchline.reading.datasets.data_file import CompanionsLike, DataFile, companions_of
 from branchline.reading.datasets.file_lists import expand, fileset_of_replicas, is_list, read_fileset, read_list
+from branchline.reading.datasets.folders import with_folders
+from branchline.reading.datasets.joins import JoinsLike, joins_of
 from branchline.reading.locations import is_rucio_name, is_url, split_location, text_of, without_secrets
 
 # Maximum number of file names that a message lists.
@@ -23,8 +24,8 @@ _HINT = "Dataset.of takes paths, patterns and lists"
 class Dataset:
     """The files that a train processes, in the specified order; files of a glob or directory are sorted by name.
 
-    ``len(dataset)`` is the number of files, ``size_bytes`` their total size. Raises DatasetError for an empty dataset,
-    invalid items, and duplicate files.
+    ``len(dataset)`` is the number of files (of trees, for a pattern of trees), ``size_bytes`` their total size. Raises
+    DatasetError for an empty dataset, invalid items, and duplicate files.
 
         >>> dataset = branchline.Dataset.of("data/*.root", tree="Events")
         >>> [file.path for file in dataset]
@@ -64,13 +65,16 @@ class Dataset:
         name: str = "",
         companions: CompanionsLike = None,
         access: Access | None = None,
+        join: JoinsLike = None,
     ) -> Dataset:
         """Create a Dataset from files.
 
         ``given`` is a path, a glob, a directory, a text list, ``file.root:tree``, a coffea fileset (JSON file or
         mapping), ``rucio:SCOPE:NAME[:TREE]``, a metalink, a Dataset, or a list of these. ``tree`` is the default for
-        files without a specified tree. ``companions`` are files in the directory of each file, such as
-        ``["Kinematics.root"]`` or ``{"Kinematics": "Kinematics.root:Event{entry}/TreeK"}``.
+        files without a specified tree. A pattern such as ``DF_*/O2track_iu`` stands for all trees of a file that match,
+        in the order of the file's keys. ``companions`` are files in the directory of each file, such as
+        ``["Kinematics.root"]`` or ``{"Kinematics": "Kinematics.root:Event{entry}/TreeK"}``. ``join`` are trees of the
+        same folder whose rows refer to the events: ``{"Tracks": "O2track_iu by fIndexCollisions"}``.
 
         Patterns and folders (with a trailing slash) also work for servers that can list folders. The sizes of remote
         files are queried folder by folder. ``access`` sets the timeout and the retries.
@@ -79,20 +83,21 @@ class Dataset:
         list the folder of a pattern, or if Rucio's server fails, and MissingPackageError if Rucio's client is not
         installed. Missing files do not raise an error here; see ``missing``.
         """
-        given_companions = companions_of(companions)
+        given_companions, joins = companions_of(companions), joins_of(join)
         access = None if access is None else access_of(access)
         if isinstance(given, Dataset):
-            return cls(replace(one, companions=given_companions) for one in given) if given_companions else given
+            more = {name: one for name, one in (("companions", given_companions), ("joins", joins)) if one}
+            return cls(one.changed(**more) for one in given) if more else given
         if tree is not None and not isinstance(tree, str):
             raise DatasetError(f"the tree of a dataset cannot be {tree!r}", hint="give its name")
-        template = DataFile(path="", tree=tree, dataset=name, companions=given_companions)
+        template = DataFile(path="", tree=tree, dataset=name, companions=given_companions, joins=joins)
         files = [one.with_size() for one in _collect(given, template, access)]
-        if not any(is_url(one.path) for one in files):
-            return cls(files)
-        # Imported lazily, because local files do not need this module.
-        from branchline.reading.datasets.server_files import with_sizes
+        if any(is_url(one.path) for one in files):
+            # Imported lazily, because local files do not need this module.
+            from branchline.reading.datasets.server_files import with_sizes
 
-        return cls(with_sizes(files, access))
+            files = with_sizes(files, access)
+        return cls(with_folders(files, access))
 
     def with_absolute_paths(self) -> Dataset:
         """Return a copy with absolute paths. Raises DatasetError if two paths turn out to be the same file."""
@@ -108,9 +113,10 @@ class Dataset:
         return False
 
     def __repr__(self) -> str:
-        trees = ", ".join(sorted({one.tree for one in self.files if one.tree is not None}))
+        trees = some_names({one.tree for one in self.files if one.tree is not None})
         first = without_secrets(self.files[0].path)
-        what = f"{counted(len(self), 'file')}, {size(self.size_bytes)}, from {first}"
+        files = len({one.path for one in self.files})
+        what = f"{counted(files, 'file')}, {size(self.size_bytes)}, from {first}"
         return f"<Dataset: {what}{f', tree {trees}' if trees else ''}>"
 
     def _repr_html_(self) -> str:
@@ -144,16 +150,21 @@ class Dataset:
         missing = sorted({one.path for one in self.missing})
         if not missing:
             return
-        names = ", ".join(missing[:NAMES_IN_A_MESSAGE])
-        if len(missing) > NAMES_IN_A_MESSAGE:
-            names += f" and {len(missing) - NAMES_IN_A_MESSAGE} more"
-        what = f"{len(missing)} of {len(self.files)} files of the dataset are missing: {names}"
+        what = f"{len(missing)} of {len(self.files)} files of the dataset are missing: {some_names(missing)}"
         remedy = "correct the path"
         if all(one.lookup is not None for one in self.missing):
-            what = f"no replica of {len(missing)} of {len(self.files)} files of the dataset can be read: {names}"
+            what = f"no replica of {len(missing)} of {len(self.files)} files of the dataset can be read: "
+            what += some_names(missing)
             remedy = "allow other schemes, RSEs or tape in a list of datasets"
         hint = f"{remedy}, or skip missing files of a train with --skip-bad-files"
         raise MissingFileError(what, path=missing[0], hint=hint)
+
+
+def some_names(names: Iterable[str]) -> str:
+    """Return the first names in alphabetical order, and the number of the others."""
+    known = sorted(names)
+    shown = ", ".join(known[:NAMES_IN_A_MESSAGE])
+    return f"{shown} and {len(known) - NAMES_IN_A_MESSAGE} more" if len(known) > NAMES_IN_A_MESSAGE else shown
 
 
 def _collect(given: object, template: DataFile, access: Access | None) -> list[DataFile]:

@@ -17,6 +17,7 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile, Sample, companions_of
 from branchline.reading.datasets.elements import ElementSites
 from branchline.reading.datasets.identity import checked_size, checksum_version
+from branchline.reading.datasets.joins import joins_of
 from branchline.reading.locations import (
     BETWEEN_REPLICAS,
     files_at,
@@ -167,7 +168,7 @@ def read_fileset(fileset: object, template: DataFile, access: Access | None, sou
     Replicas of a file are specified as a list of paths instead of a path, as ``"replicas": [path, ...]`` beside
     ``"object_path"``, or as one string with `` | `` between the paths. Optional keys beside ``"files"``:
 
-    - ``"companions"``: as for ``Dataset.of``.
+    - ``"companions"``, ``"join"``: as for ``Dataset.of``.
     - ``"sites"``: the sites of storage elements by location prefix, as in
       ``{"root://se.gsi.de:1094": "GSI", "/lustre": "GSI"}``.
     - ``"hosts"``: the machines that store a file, as in ``{"hdfs://namenode/a.root": ["node1", "node2"]}``. Workers on
@@ -223,6 +224,8 @@ def _one_dataset(
         raise DatasetError(f"the metadata of dataset {name!r} are not a mapping", path=source or None)
     if isinstance(content, Mapping) and content.get("companions"):
         template = replace(template, companions=companions_of(content["companions"]))
+    if described.get("join"):
+        template = replace(template, joins=joins_of(described["join"]))
     if described.get("sites") is not None:
         template = replace(template, sites=ElementSites.of(described["sites"], source))
     if described.get("sample") is not None:

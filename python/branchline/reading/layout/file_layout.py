@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -260,9 +261,10 @@ def contents_of(directory: Directory, filter_name: object = None) -> list[Object
 def _summaries(directory: Directory, filter_name: object) -> Iterator[ObjectSummary]:
     keys = directory.keys(filter_name=filter_name)
     names = [key.rpartition(";")[0] for key in keys]
+    counts = Counter(names)
     trees = set(directory.trees())
     for key, name in zip(keys, names, strict=True):
-        shown = name if names.count(name) == 1 else key
+        shown = name if counts[name] == 1 else key
         summary = ObjectSummary(shown, directory.classname_of(key), directory.title_of(key), name in trees)
         yield _with_sizes(summary, directory, key) if summary.is_tree else summary
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from branchline.reading.access import Access
 from branchline.reading.arrays.lazy import lazy_array
 from branchline.reading.arrays.nesting import Shape
 from branchline.reading.expressions.name_filters import with_near_names
-from branchline.reading.sources import FileReading
+from branchline.reading.sources import FileReading, Source
 from branchline.reading.trees.file import DIRECTORIES, File
 from branchline.reading.trees.stream import ChunkStream
 from branchline.reading.trees.tree import Tree
@@ -33,15 +33,19 @@ class CompanionFile:
     the only tree of the file, or the only tree in each numbered directory, such as `Event0/TreeK`.
     """
 
-    def __init__(self, path: str, tree: str | None = None, access: Access | None = None) -> None:
+    def __init__(
+        self, path: str, tree: str | None = None, access: Access | None = None, file: Callable[[], File] | None = None
+    ) -> None:
+        """Prepare to open a file. ``file`` returns the open file, if it is used for several trees."""
         self.path = path
         self._access = access
         self._given = tree
+        self._open = file
 
     @cached_property
     def file(self) -> File:
         """The open file. Raises the errors of opening."""
-        return File(self.path, self._access)
+        return File(self.path, self._access) if self._open is None else self._open()
 
     @cached_property
     def pattern(self) -> str:
@@ -89,17 +93,31 @@ class CompanionFile:
         """Return the companion data of a range of entries of the main tree."""
         return CompanionRange(self, start, stop)
 
-    def record(self) -> FileReading | None:
-        """The record of the reads of the file; None if the file was never opened."""
-        if "file" not in self.__dict__:
-            return None
-        tree = next((self.file.tree(path) for path in self.file.trees()[:1]), None)
-        if tree is None:
-            return None
-        with ChunkStream([tree.source(0, 0)], []) as stream:
-            for _ in stream:
-                pass
-            return stream.records().files[0]
+
+def reading_of(file: File) -> FileReading | None:
+    """The record of all reads of an open file; None for a file without trees."""
+    tree = next((file.tree(path) for path in file.trees()[:1]), None)
+    if tree is None:
+        return None
+    with ChunkStream([tree.source(0, 0)], []) as stream:
+        for _ in stream:
+            pass
+        return stream.records().files[0]
+
+
+def read_columns(
+    sources: Sequence[Source], paths: Sequence[str], empty: Callable[[str], ak.contents.Content]
+) -> dict[str, ak.contents.Content]:
+    """Read branches of several sources in one pass. ``empty`` returns a branch without entries."""
+    if not paths:
+        return {}
+    parts: dict[str, list[ak.contents.Content]] = {path: [] for path in paths}
+    with ChunkStream(sources, list(paths), step_size="1 TB") as stream:
+        for chunk in stream:
+            for path in paths:
+                parts[path].append(chunk.array(path).layout)
+    whole = {path: layouts or [empty(path)] for path, layouts in parts.items()}
+    return {path: one[0] if len(one) == 1 else ak.concatenate(one, highlevel=False) for path, one in whole.items()}
 
 
 class CompanionRange:
@@ -145,16 +163,8 @@ class CompanionRange:
         new = [path for path in paths if path not in self._flat]
         if not new:
             return
-        parts: dict[str, list[ak.contents.Content]] = {path: [] for path in new}
         sources = [tree.source() for tree in self._trees.values()] if self.companion.is_by_entry else self._only()
-        with ChunkStream(sources, new, step_size="1 TB") as stream:
-            for chunk in stream:
-                for path in new:
-                    parts[path].append(chunk.array(path).layout)
-        for path, layouts in parts.items():
-            whole = layouts or [self.companion.shape.empty(path)]
-            joined = whole[0] if len(whole) == 1 else ak.concatenate(whole, highlevel=False)
-            self._flat[path] = joined
+        self._flat |= read_columns(sources, new, self.companion.shape.empty)
 
     @property
     def size_bytes(self) -> int:

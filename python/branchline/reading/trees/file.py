@@ -18,7 +18,7 @@ from branchline.base.quantities import counted
 from branchline.errors import NoSuchKeyError, OptionError, RecoveredFileWarning, UnsupportedBranchError, warn
 from branchline.reading.access import Access, access_of
 from branchline.reading.expressions.name_filters import name_filter, near_names_hint, with_near_names
-from branchline.reading.locations import split_location, text_of
+from branchline.reading.locations import path_in_file, split_location, text_of
 from branchline.reading.parquet.open_parquet import opened
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile"})
 # Classes of collections whose items can be looked up by name.
 LISTS = frozenset({"TList", "THashList", "TSortedList", "TObjArray", "TMap"})
-# The cycle of a directory inside a path.
-CYCLE_BEFORE_SLASH = re.compile(r";\d+(?=/)")
 
 
 class Directory:
@@ -243,7 +241,7 @@ class Directory:
     def _found(self, name: object) -> _core.Key | None:
         if not isinstance(name, str):
             return None
-        relative = CYCLE_BEFORE_SLASH.sub("", re.sub("/+", "/", name).strip("/"))
+        relative = path_in_file(name)
         return self.file.key_of(f"{self._path}/{relative}" if self._path else relative)
 
     def _key(self, name: object) -> _core.Key:

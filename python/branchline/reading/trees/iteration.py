@@ -9,7 +9,8 @@ from typing import Any
 
 from branchline.errors import DatasetError, OptionError
 from branchline.reading.access import Access, access_of
-from branchline.reading.locations import files_at, is_url, split_location, text_of, without_braces
+from branchline.reading.datasets.folders import is_tree_pattern, trees_by_place
+from branchline.reading.locations import files_at, is_url, path_in_file, split_location, text_of, without_braces
 from branchline.reading.request import ONE_STEP, ReadRequest, check_opening_options
 from branchline.reading.sources import SkippedSource, Source
 from branchline.reading.trees.branch import Branch, BranchFilter
@@ -19,11 +20,16 @@ from branchline.reading.trees.tree import Tree
 from branchline.reading.trees.tree_steps import Steps
 
 
-def sources_of(files: object) -> list[Source]:
-    """The sources given by paths, globs, folders, ``path:tree``, Trees, ``{path: tree}``, or a list of these.
+def sources_of(files: object, access: Access | None = None) -> list[Source]:
+    """The sources given by paths, globs, folders, ``path:tree``, Trees, ``{path: tree}``, or a list of these. For a
+    pattern of trees, there is a source for each tree that matches.
 
     Raises DatasetError, OptionError.
     """
+    return _with_folders(_given_sources(files), access)
+
+
+def _given_sources(files: object) -> list[Source]:
     if isinstance(files, Tree):
         return [files.source()]
     if isinstance(files, Mapping):
@@ -33,7 +39,19 @@ def sources_of(files: object) -> list[Source]:
         return [Source(one, name) for one in _expanded(path)]
     if isinstance(files, Branch) or not hasattr(files, "__iter__"):
         raise OptionError(f"cannot read files from {files!r}", hint="give paths, patterns, {path: tree}, or Trees")
-    return [source for one in files for source in sources_of(one)]
+    return [source for one in files for source in _given_sources(one)]
+
+
+def _with_folders(given: Sequence[Source], access: Access | None) -> list[Source]:
+    """Replace each source whose tree is a pattern by one source for each tree that matches."""
+    closed = {index: path_in_file(one.tree) for index, one in enumerate(given) if one.tree and one.open_tree is None}
+    patterns = [(given[index].path, tree) for index, tree in closed.items() if is_tree_pattern(tree)]
+    found = trees_by_place(patterns, access) if patterns else {}
+    sources: list[Source] = []
+    for index, one in enumerate(given):
+        tree = closed.get(index, one.tree)
+        sources += [replace(one, tree=name) for name in found.get((one.path, tree or ""), ()) or (tree,)]
+    return sources
 
 
 def _tree_name(tree: object) -> str | None:
@@ -58,9 +76,22 @@ def num_entries(files: object, *, access: Access | str | None = None) -> Iterato
         [('data/a.root', 'Events', 3), ('data/b.root', 'Events', 3)]
     """
     given = access_of(access)
-    for source in sources_of(files):
-        tree = _opened(source, given)
+    sources = sources_of(files, given)
+    for source, tree in zip(sources, _trees(sources, given), strict=True):
         yield source.path, tree.path, tree.entries_count
+
+
+def _trees(sources: Sequence[Source], access: Access) -> Iterator[Tree]:
+    """Yield the open trees of sources. A file with several trees in a row is opened once."""
+    file: File | None = None
+    path = ""
+    for source in sources:
+        if isinstance(source.open_tree, Tree):
+            yield source.open_tree
+            continue
+        if file is None or source.path != path:
+            file, path = File(source.path, access), source.path
+        yield file.tree(source.tree)
 
 
 def _opened(source: Source, access: Access) -> Tree:
@@ -95,12 +126,12 @@ def iterate(
     """Read branches of many files in steps, in the order of the files; ``workers`` threads prefetch and decode.
 
     ``files`` is as in uproot: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists of these; also
-    folders. Branches are selected by the same options as in ``Tree.arrays``; names and filters are resolved in the
-    first file. Each step has the type that ``Tree.arrays`` returns: an array of records, unless ``library`` or ``how``
-    select another type.
+    folders, and patterns of trees such as ``"AO2D.root:DF_*/O2track_iu"``. Branches are selected by the same options as
+    in ``Tree.arrays``; names and filters are resolved in the first file. Each step has the type that ``Tree.arrays``
+    returns: an array of records, unless ``library`` or ``how`` select another type.
 
     ``step_size`` is a number of entries (int) or of bytes after decompression (such as "100 MB"); a step never spans
-    two files. ``memory_limit`` is in bytes and limits the data being fetched, decompressed and decoded at any time.
+    two trees. ``memory_limit`` is in bytes and limits the data being fetched, decompressed and decoded at any time.
     ``access`` is as for ``open``. ``skip_bad_files`` skips missing and damaged files, ``allow_missing`` skips files
     without the tree or a branch; both warn, and append to the list ``skipped`` if it is given. With ``report`` each
     step is a pair of arrays and a Report.
@@ -192,7 +223,7 @@ def concatenate(
 
 def _steps(files: Any, request: ReadRequest, skipped: list[SkippedSource] | None = None) -> Steps:
     """The steps over files. Names are resolved in the first file that can be opened."""
-    sources = sources_of(files)
+    sources = sources_of(files, request.access)
     if not sources:
         raise DatasetError("no files were given")
     if not request.add_doc and not request.is_nested and request.is_everything:
@@ -212,7 +243,7 @@ def _within(sources: Sequence[Source], request: ReadRequest) -> list[Source]:
     """Restrict sources to the request's entry range, which counts across all of them and follows slice semantics."""
     if request.entry_start is None and request.entry_stop is None:
         return list(sources)
-    counts = [_opened(source, request.access).entries_count for source in sources]
+    counts = [tree.entries_count for tree in _trees(sources, request.access)]
     start, stop = request.range_in(sum(counts))
     parts = []
     for source, count in zip(sources, counts, strict=True):

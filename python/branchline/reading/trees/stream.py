@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import groupby
@@ -21,7 +21,7 @@ from branchline.reading.expressions.name_filters import near_names_hint, with_ne
 from branchline.reading.locations import is_parquet, shown
 from branchline.reading.parquet.open_parquet import open_stream, opened
 from branchline.reading.request import ChunkLength, StreamRequest, check_entries, positive_bytes
-from branchline.reading.sources import Failure, SkippedSource, Source, StreamRecords
+from branchline.reading.sources import Failure, FileReading, SkippedSource, Source, StreamRecords
 
 
 class Chunk:
@@ -170,9 +170,9 @@ class ChunkStream:
         self._request = request
         self.skipped: list[SkippedSource] = []
         self._shape: tuple[int, Shape] | None = None
-        # Consecutive sources of the same format share a stream; the next stream is opened when the previous one has
-        # ended.
-        self._runs = [list(run) for _, run in groupby(self._sources, lambda one: is_parquet(one.path))]
+        # Consecutive sources of the same format share a stream, and so do several trees of a file; the next stream is
+        # opened when the previous one has ended.
+        self._runs = _runs_of(self._sources)
         self._first_source = 0
         self._over: list[StreamRecords] = []
         self._core = self._first_run()
@@ -180,15 +180,18 @@ class ChunkStream:
     def _first_run(self) -> _core.Stream:
         """Open a stream over the first of the remaining runs."""
         sources = self._runs[0] if self._runs else []
+        self._shared: frozenset[int] = frozenset()
         if sources and is_parquet(sources[0].path):
             return open_stream(sources, self._request)
+        if _is_one_file(sources):
+            sources, self._shared = _opened_once(sources, self._request.access)
         return _core.Stream(sources, self._request)
 
     def _goes_on(self) -> bool:
         """Switch to the next run of sources; return False at the end."""
         if len(self._runs) < 2:
             return False
-        self._over.append(_counted_from(self._core.records(), self._first_source))
+        self._over.append(self._records_of_run())
         self._core.close()
         self._first_source += len(self._runs.pop(0))
         self._core = self._first_run()
@@ -229,8 +232,13 @@ class ChunkStream:
 
     def records(self) -> StreamRecords:
         """Records of the data read until now, and of the cost."""
-        now = _counted_from(self._core.records(), self._first_source)
-        return reduce(StreamRecords.plus, [*self._over, now])
+        return reduce(StreamRecords.plus, [*self._over, self._records_of_run()])
+
+    def _records_of_run(self) -> StreamRecords:
+        read = self._core.records()
+        if self._shared:
+            read = replace(read, files=_as_one_file(read.files, self._shared))
+        return _counted_from(read, self._first_source)
 
     def close(self) -> None:
         """Stop prefetching."""
@@ -241,6 +249,70 @@ class ChunkStream:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _runs_of(sources: Sequence[Source]) -> list[list[Source]]:
+    """Split sources into runs that share a stream. Several trees of a file are a run of their own."""
+    runs: list[list[Source]] = []
+    for is_of_parquet, same_format in groupby(sources, lambda one: is_parquet(one.path)):
+        begins = True
+        for _, same_file in groupby(same_format, lambda one: one.path):
+            run = list(same_file)
+            is_alone = not is_of_parquet and _is_one_file(run)
+            if begins or is_alone:
+                runs.append(run)
+            else:
+                runs[-1] += run
+            begins = is_alone
+    return runs
+
+
+def _is_one_file(run: Sequence[Source]) -> bool:
+    """Whether a run has several trees of one file that are not open yet."""
+    closed = {one.tree for one in run if one.open_tree is None}
+    return len({one.path for one in run}) == 1 and None not in closed and len(closed) > 1
+
+
+def _opened_once(run: Sequence[Source], access: Access) -> tuple[list[Source], frozenset[int]]:
+    """Open the file of a run once for all of its trees. Also return the indices of the sources that now share it.
+
+    A tree that cannot be opened stays closed, so that the stream raises its error at its position.
+    """
+    try:
+        file = opened(run[0].path, access)
+    except BranchlineError:
+        return list(run), frozenset()
+
+    def with_tree(one: Source) -> Source:
+        if one.open_tree is not None:
+            return one
+        try:
+            return replace(one, open_tree=Shape(file.tree(one.tree)))
+        except BranchlineError:
+            return one
+
+    if file.is_near:
+        sources = [with_tree(one) for one in run]
+    else:
+        # Imported lazily, because local files do not need this module.
+        from branchline.reading.datasets.server_files import in_threads
+
+        sources = in_threads(with_tree, run)
+    pairs = enumerate(zip(run, sources, strict=True))
+    return sources, frozenset(index for index, (one, other) in pairs if one is not other)
+
+
+def _as_one_file(files: Sequence[FileReading], shared: Collection[int]) -> list[FileReading]:
+    """Return a single record for the trees that share a file: their reads are counted together. Other records are
+    returned unchanged.
+    """
+    own = {one.path for one in files[-1:]}
+    same = [one for one in files if one.source_index in shared and one.path in own]
+    others = [one for one in files if one.source_index not in shared or one.path not in own]
+    if not same:
+        return others
+    codec = next((one.codec for one in reversed(same) if one.codec), None)
+    return [replace(same[0], entries=sum(one.entries for one in same), codec=codec), *others]
 
 
 def _counted_from(read: StreamRecords, first: int) -> StreamRecords:

@@ -8,7 +8,7 @@ from branchline.base.quantities import count, counted, duration, rate, significa
 from branchline.records.diagnosis.advice import Advice
 from branchline.records.diagnosis.diagnosis import diagnosis
 from branchline.records.diagnosis.figures import first_only, local_copies, remarks, sample_sentences
-from branchline.records.report.outcomes import left_out_sentences, reuse_sentences, table_sentences
+from branchline.records.report.outcomes import join_sentences, left_out_sentences, reuse_sentences, table_sentences
 from branchline.records.report.troubles import (
     lost_sentences,
     memory_sentences,
@@ -50,6 +50,7 @@ def summary(job: JobRecord, advice: Sequence[Advice] = ()) -> list[str]:
         *trouble_sentences(job),
         *(f"{one}." for one in (*job.left_out, *left_out_sentences(job))),
         *map(_missing_in, job.companions_missing),
+        *(f"{one}." for one in join_sentences(job)),
     ]
 
 

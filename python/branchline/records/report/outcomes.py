@@ -64,6 +64,15 @@ def left_out_sentences(job: JobRecord) -> list[str]:
     ]
 
 
+def join_sentences(job: JobRecord) -> list[str]:
+    """Return a sentence on the rows of each join."""
+    return [
+        f"{one.name}: {counted(one.rows, 'row')} joined"
+        + (f", {counted(one.negative, 'row')} with a negative index left out" if one.negative else "")
+        for one in job.joins
+    ]
+
+
 def _cut_rows(flow: CutflowRecord) -> Iterator[CutRow]:
     first = last = flow.cuts[0].events
     column = weights_column([math.nan if cut.weight is None else cut.weight for cut in flow.cuts])

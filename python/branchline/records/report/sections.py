@@ -61,6 +61,7 @@ from branchline.records.report.outcomes import (
     CutflowTable,
     TableRow,
     cutflow_tables,
+    join_sentences,
     left_out_sentences,
     reuse_sentences,
     table_rows,
@@ -486,10 +487,12 @@ def _results(job: JobRecord) -> Rows[ResultRow]:
 def conditions(job: JobRecord) -> list[tuple[str, str]]:
     """Return the conditions under which the job ran, as (name, text) pairs."""
     files = job.dataset
-    dataset = f"{counted(len(files), 'file')}, {size(sum(file.size_bytes or 0 for file in files))}"
+    sizes = {file.path: file.size_bytes or 0 for file in files}
+    dataset = f"{counted(len(sizes), 'file')}, {size(sum(sizes.values()))}"
     trees = sorted({str(file.tree) for file in files if file.tree})
     if trees:
-        dataset += f", tree {', '.join(trees[:3])}"
+        more = f" and {count(len(trees) - 3)} more" if len(trees) > 3 else ""
+        dataset += f", tree {', '.join(trees[:3])}{more}"
     cores = f"{counted(job.cpu_count or 1, 'core')}"
     workers, threads = job.workers or 1, job.threads or 1
     parameters_set = [
@@ -506,6 +509,7 @@ def conditions(job: JobRecord) -> list[tuple[str, str]]:
         ("Command", str(job.command or "")),
         ("Dataset", dataset),
         ("Part of it", first_only(job)),
+        ("Joins", "; ".join(join_sentences(job))),
         ("Parameters", ", ".join(parameters_set)),
         ("Samples", "; ".join(map(_sample, job.samples))),
         ("First file", str(files[0].path) if files else ""),

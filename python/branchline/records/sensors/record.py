@@ -117,7 +117,9 @@ class WagonRecord:
 
 @dataclass
 class FileRecord(ReadCounts):
-    """The cost of reading a file. ``entries`` counts the entries of its tree, ``events`` those passed to wagons.
+    """The cost of reading a file. ``entries`` counts the entries of its tree, ``events`` those passed to wagons. If the
+    dataset has several trees of a file, one in each folder, ``folders`` counts those that were read, and ``entries``
+    their entries; otherwise ``folders`` is 0.
     ``open_s`` is the time to open the file; times of other steps are sums over threads. ``subjobs`` counts sub-jobs
     that read the file, ``subjobs_reused`` those with results from an earlier run. ``site`` is the worker's site,
     ``replica`` the URL that was read if it is not ``path``; ``replicas_failed`` lists failed replicas with their
@@ -133,6 +135,7 @@ class FileRecord(ReadCounts):
     subjobs_reused: int = 0
     size_bytes: int | None = None
     entries: int | None = None
+    folders: int = 0
     events: int = 0
     wall_s: float = 0.0
     codec: str = ""
@@ -388,6 +391,17 @@ class MissingCompanion:
 
 
 @dataclass
+class JoinRecord:
+    """A join by index column: the number of joined ``rows``, and of ``negative`` indices, whose rows belong to no
+    event.
+    """
+
+    name: str
+    rows: int = 0
+    negative: int = 0
+
+
+@dataclass
 class TimePoint:
     """Cumulative counts since the job's start. Counts of the machine are None if workers are on other machines."""
 
@@ -568,6 +582,7 @@ class JobRecord:
     merge_stages: list[MergeStage] = field(default_factory=list)
     recovered: list[RecoveredFile] = field(default_factory=list)
     companions_missing: list[MissingCompanion] = field(default_factory=list)
+    joins: list[JoinRecord] = field(default_factory=list)
     measures: list[MeasureRecord] = field(default_factory=list)
     measures_ignored: int = 0
     workers_lost: list[LostWorker] = field(default_factory=list)

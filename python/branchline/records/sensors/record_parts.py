@@ -12,8 +12,9 @@ NOT_KNOWN = "not known, as git did not answer"
 
 @dataclass
 class DatasetFile:
-    """A file of the dataset. ``entries`` is None if the file was not opened. ``version`` is a value that changes when
-    the file is rewritten, such as its checksum in a catalogue; empty if unknown.
+    """A file of the dataset. ``entries`` is None if the file was not opened; for a tree in one of several folders, it
+    is the sum over all folders of the file that were read. ``version`` is a value that changes when the file is
+    rewritten, such as its checksum in a catalogue; empty if unknown.
     """
 
     path: str = ""

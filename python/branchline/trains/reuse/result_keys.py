@@ -35,7 +35,7 @@ from branchline.trains.wagons.wagons import Wagon
 
 #: Version of the results. It is incremented when Branchline computes different results from the same wagons and files,
 #: for example because it adds them in a different order, or when the classes of pickled results move to other modules.
-RESULT_VERSION = 5
+RESULT_VERSION = 6
 _PACKAGES_OF_RESULTS = ("numpy", "awkward", "boost-histogram", "hist")
 _MODULES_OF_RESULTS = ("numpy", "awkward", "boost_histogram", "hist")
 _BUILT_IN = "built in"
@@ -330,13 +330,14 @@ def _file_content(one: DataFile, identities: Mapping[str, str]) -> dict[str, obj
         "file": [one.path, one.tree, one.dataset, one.entry_start, one.entry_stop],
         "identity": identity,
         "metadata": metadata.hexdigest(),
-        "companions": [_companion_content(companion, one.path, identities) for companion in one.companions],
+        "companions": [_companion_content(companion, one, identities) for companion in one.companions],
+        "joins": [[join.name, list(join.trees), join.index] for join in one.joins],
     }
 
 
-def _companion_content(companion: Companion, main_path: str, identities: Mapping[str, str]) -> list[object]:
-    path, tree = companion.path_for(main_path)
-    if is_url(path):
+def _companion_content(companion: Companion, main: DataFile, identities: Mapping[str, str]) -> list[object]:
+    path, tree = companion.path_for(main.path, main.tree)
+    if is_url(path) and path != main.path:
         raise UnknownValueError(f"the companion {path} has no known modification time or version")
     return [companion.name, path, tree, identities.get(path)]
 

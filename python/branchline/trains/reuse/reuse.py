@@ -61,7 +61,7 @@ class KeptResult:
         not_run = frozenset(name for name in wagons if name not in self.wagons)
         result = ShareResult(wagons, not_run, files=self._files(), is_reused=True)
         result.events = self.share.events
-        result.companions_missing = list(self.share.companions_missing)
+        result.companions_missing, result.joins = list(self.share.companions_missing), list(self.share.joins)
         result.recovered = dict(self.share.recovered)
         return result
 
@@ -74,7 +74,7 @@ class KeptResult:
         # All wagons that ran have stopped, so the remaining entries were not read. The cached results include these
         # entries.
         read = {one.path for one in result.files}
-        kept = {path: (entries, events) for path, entries, events in self.share.files}
+        kept = {path: (entries, events) for path, entries, events, _ in self.share.files}
         for one in result.files:
             # The record of a file lacks the number of entries of its tree if no chunk was read.
             one.entries, one.events = kept.get(one.path, (one.entries, one.events))
@@ -83,8 +83,8 @@ class KeptResult:
 
     def _files(self) -> list[FileRecord]:
         return [
-            FileRecord(path, storage_element(path), entries=entries, events=events, subjobs_reused=1)
-            for path, entries, events in self.share.files
+            FileRecord(path, storage_element(path), entries=entries, folders=folders, events=events, subjobs_reused=1)
+            for path, entries, events, folders in self.share.files
         ]
 
 
@@ -383,7 +383,8 @@ class Reuse:
         if touched.keys() != self._wagons.keys() - self._plan.faults.keys():
             # The size of companions per event depends on all wagons, so branches of only some wagons are not
             # sufficient.
-            return LearnedBefore({} if self._first[0].files[0].companions else touched)
+            first = self._first[0].files[0]
+            return LearnedBefore({} if first.companions or first.joins else touched)
         key = self._sizes_key({*self._plan.named_branches, *(one for names in touched.values() for one in names)})
         sizes = self._contents([key]).get(key)
         return LearnedBefore(touched, None if sizes is None else ChunkSizes(*json.loads(sizes)))
@@ -473,7 +474,8 @@ class Reuse:
     def _sizes_key(self, branches: set[str]) -> bytes:
         settings, first = self._plan.settings, self._first[0]
         share = ShareKeys(None).key_of(first, None)
-        wagons = [self.keys[name].key for name in self._wagons] if first.files[0].companions else []
+        has_others = first.files[0].companions or first.files[0].joins
+        wagons = [self.keys[name].key for name in self._wagons] if has_others else []
         return other_key("sizes", sorted(branches), share, settings.step_size, settings.memory_limit_bytes, wagons)
 
     def _contents(self, keys: Sequence[bytes]) -> Mapping[bytes, TrustedBytes]:

@@ -49,6 +49,7 @@ from branchline.trains.running.sample_sums import sample_records
 from branchline.trains.subjobs.folding import FoldedResult
 from branchline.trains.subjobs.locality import MeasuresTold
 from branchline.trains.subjobs.share_records import (
+    added_joins,
     companions_missing,
     skipped_files,
     storage_elements,
@@ -194,6 +195,7 @@ class RecordMaker:
             links=joined_links(merged.links),
             troubles=added_troubles([*merged.troubles, *take_troubles()]),
             companions_missing=companions_missing(merged.companions_missing),
+            joins=added_joins(merged.joins),
             timeline=self.timeline,
             totals=totals_of(files),
         )
@@ -341,9 +343,17 @@ def _contradiction(what: str, path: str | None = None) -> JobFault:
 def _events_expected(dataset: Dataset, files: Sequence[FileRecord], skipped: Sequence[SkippedFile]) -> int | None:
     """Return the expected number of events of the dataset, including known events of skipped files.
 
-    Returns None if a file was neither skipped nor opened, or if several trees of one file are read.
+    Returns None if a file was neither skipped nor opened, or if several trees of one file are read, except for the
+    trees of all its folders.
     """
-    if len({(one.path, one.tree) for one in dataset}) > len({one.path for one in dataset}):
+    of_folders = {one.path: one.trees for one in dataset if one.trees}
+    alone = [one for one in dataset if not one.trees]
+    is_unclear = (
+        len({(one.path, one.tree) for one in alone}) > len({one.path for one in alone})
+        or any(one.path in of_folders for one in alone)
+        or any(one.trees and one.entry_stop is not None for one in dataset)
+    )
+    if is_unclear:
         return None
     read = {record.path: record for record in files}
     lost = {record.path: record.entries_lost for record in skipped}
@@ -351,7 +361,13 @@ def _events_expected(dataset: Dataset, files: Sequence[FileRecord], skipped: Seq
     for path, entries_lost in lost.items():
         record = read.get(path, FileRecord(path))
         total += (record.entries or 0) if entries_lost is None else record.events + entries_lost
-    for one in dataset:
+    for path, folders in of_folders.items():
+        if path in lost:
+            continue
+        if path not in read or read[path].folders != folders or read[path].entries is None:
+            return None
+        total += read[path].entries or 0
+    for one in alone:
         if one.path in lost:
             continue
         count = None if one.path not in read else read[one.path].entries

@@ -105,7 +105,7 @@ def sentence_of(missing: MissingSubJob) -> str:
 
 def _entries_of(share: Share, one: SetAside) -> list[MissingEntries]:
     if share.parts == 1:
-        return [MissingEntries(file.path, file.entry_start, file.entry_stop) for file in share.files]
+        return [MissingEntries(file.place, file.entry_start, file.entry_stop) for file in share.files]
     file, part = share.files[0], f"part {share.part + 1} of {share.parts}"
     # Open the file only if a wagon was the cause: otherwise, opening or reading this file may have killed the process.
     if not one.doing.startswith("wagon "):

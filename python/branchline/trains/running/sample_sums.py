@@ -87,7 +87,9 @@ def _parts(members: Sequence[DataFile], read: Mapping[str, FileRecord], lost: se
         if record is None or one.path in lost or one.path in parts:
             continue
         entries = record.entries or 0
-        parts[one.path] = _Part(one, record.events, min(1.0, record.events / entries) if entries else 1.0)
+        fraction = min(1.0, record.events / entries) if entries else 1.0
+        fraction *= record.folders / one.trees if one.trees else 1.0
+        parts[one.path] = _Part(one, record.events, fraction)
     return list(parts.values())
 
 

@@ -587,7 +587,7 @@ class _Run:
 
 
 def _size_bytes(share: Share) -> int:
-    return sum(one.size_bytes or 0 for one in share.files) // share.parts
+    return sum(one.share_bytes or 0 for one in share.files) // share.parts
 
 
 def _has_failed(value: object) -> bool:

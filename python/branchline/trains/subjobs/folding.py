@@ -20,13 +20,14 @@ from branchline.records.sensors.job_measures import added_measures
 from branchline.records.sensors.record import (
     BranchRecord,
     FileRecord,
+    JoinRecord,
     MemoryRetry,
     MergeStage,
     MissingCompanion,
     WagonFault,
 )
 from branchline.records.sensors.storage_counts import added_troubles, distinct_links
-from branchline.trains.subjobs.share_records import RecordTable, added_sites, companions_missing
+from branchline.trains.subjobs.share_records import RecordTable, added_joins, added_sites, companions_missing
 from branchline.trains.subjobs.share_result import ReadRecords, ShareResult, WagonShare, WorkerTimes
 from branchline.trains.subjobs.shares import Share
 from branchline.trains.sums.accumulators import CannotAddError, Total
@@ -127,6 +128,8 @@ class Folding:
         # Most parts have no records of the following kinds, and parts without entries have no records at all.
         if part.companions_missing:
             folded.companions_missing = companions_missing([*folded.companions_missing, *part.companions_missing])
+        if part.joins:
+            folded.joins = added_joins([*folded.joins, *part.joins])
         if part.troubles:
             folded.troubles = added_troubles([*folded.troubles, *part.troubles])
         if part.links:
@@ -386,21 +389,23 @@ class NeighbourFolding:
 
 @dataclass(frozen=True)
 class KeptShare:
-    """The cacheable parts of a sub-job's result, except for the sums of wagons. ``files`` are tuples of path, entries
-    and events.
+    """The cacheable parts of a sub-job's result, except for the sums of wagons. ``files`` are tuples of path, entries,
+    events and folders.
     """
 
     events: int
-    files: tuple[tuple[str, int | None, int], ...]
+    files: tuple[tuple[str, int | None, int, int], ...]
     companions_missing: tuple[MissingCompanion, ...]
+    joins: tuple[JoinRecord, ...]
     recovered: dict[str, int]
 
     @classmethod
     def of(cls, result: ShareResult, share: Share) -> KeptShare:
         """Return the cacheable parts of a complete sub-job's result."""
         own = {one.path for one in share.files}
-        files = tuple((one.path, one.entries, one.events) for one in result.files if one.path in own)
-        return cls(result.events, files, tuple(result.companions_missing), dict(result.recovered))
+        files = tuple((one.path, one.entries, one.events, one.folders) for one in result.files if one.path in own)
+        missing, joins = tuple(result.companions_missing), tuple(result.joins)
+        return cls(result.events, files, missing, joins, dict(result.recovered))
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from branchline.base.limits import MISSING_NAMED
@@ -18,6 +20,7 @@ from branchline.reading.trees.tree import Tree
 from branchline.records.sensors.record import (
     BranchRecord,
     FileRecord,
+    JoinRecord,
     MissingCompanion,
     SiteReading,
     SkippedFile,
@@ -53,12 +56,19 @@ class RecordTable(Generic[Record]):
             if known is None:
                 self._records[name] = replace(record)
                 continue
+            # Sub-jobs read different folders of a file, but parts of the same tree.
+            is_by_folder = getattr(record, "folders", 0) > 0
             for one in fields(record):
-                setattr(known, one.name, _added(one.name, getattr(known, one.name), getattr(record, one.name)))
+                added = _sum if is_by_folder and one.name == "entries" else partial(_added, one.name)
+                setattr(known, one.name, added(getattr(known, one.name), getattr(record, one.name)))
 
     def as_list(self) -> list[Record]:
         """Return all records, in the order in which their names were first added."""
         return list(self._records.values())
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first if second is None else first + second
 
 
 def _added(field: str, first: Any, second: Any) -> object:
@@ -130,6 +140,16 @@ def companions_missing(missing: Iterable[MissingCompanion]) -> list[MissingCompa
     return list(companions.values())
 
 
+def added_joins(joins: Iterable[JoinRecord]) -> list[JoinRecord]:
+    """Return one record for each join, with the sums of its rows."""
+    added: dict[str, JoinRecord] = {}
+    for record in joins:
+        known = added.setdefault(record.name, JoinRecord(record.name))
+        known.rows += record.rows
+        known.negative += record.negative
+    return list(added.values())
+
+
 def skipped_files(skipped: Iterable[SkippedFile]) -> list[SkippedFile]:
     """Return one record per skipped file. The lost entries of a file's parts are added up; None if they are unknown for
     any part.
@@ -162,16 +182,20 @@ class ShareRecords:
     def __init__(self, worker: int, locality: Locality, files: Iterable[DataFile] = ()) -> None:
         self._worker = worker
         self._locality = locality
-        self._listed = {one.path: one for one in files}
+        listed = tuple(files)
+        self._listed = {one.path: one for one in listed}
+        self._folders = Counter(one.path for one in listed if one.trees)
         self._replicas: dict[str, list[ReplicaReading]] = {}
         self._files = RecordTable[FileRecord]("path")
         self._branches = RecordTable[BranchRecord]("name")
         self._skipped: list[SkippedFile] = []
         self._missing: list[MissingCompanion] = []
+        self._joins: list[JoinRecord] = []
         self._recovered: dict[str, int] = {}
         self._events: dict[str, int] = {}
         self._wall_s: dict[str, float] = {}
-        self._entries: dict[str, int] = {}
+        # Numbers of entries by file and tree.
+        self._entries: dict[str, dict[str, int]] = {}
         #: Descriptions, by path, of the files that were read although they are not in the dataset, or in a different
         #: version than in the dataset.
         self.other_versions: dict[str, str] = {}
@@ -181,7 +205,7 @@ class ShareRecords:
         the warm-up time does not count.
         """
         path = chunk.path
-        self._entries[path] = chunk.tree_entries
+        self._entries.setdefault(path, {})[chunk.tree_name] = chunk.tree_entries
         if chunk.recovered_count:
             self._recovered[path] = chunk.recovered_count
         self._events[path] = self._events.get(path, 0) + len(chunk)
@@ -213,10 +237,15 @@ class ShareRecords:
         if read.size_bytes != listed.size_bytes or is_other_version(listed.version, version):
             self.other_versions[read.path] = f"{read.size_bytes} bytes, {version}"
 
-    def companions_done(self, read: Iterable[FileRecord], missing: Iterable[MissingCompanion]) -> None:
-        """Add the records of companion files, and the events without entries in them."""
+    def companions_done(
+        self, read: Iterable[FileRecord], missing: Iterable[MissingCompanion], joins: Iterable[JoinRecord]
+    ) -> None:
+        """Add the records of companion files and joined trees, the events without entries in them, and the joined
+        rows.
+        """
         self._files.add(read)
         self._missing += missing
+        self._joins += joins
 
     def skip(self, path: str, entries_lost: int | None, error: str) -> None:
         """Record that events of a file were skipped."""
@@ -229,7 +258,8 @@ class ShareRecords:
         for record in result.files:
             path = record.path
             # A stream records only the entries that it had to read, so the tree's number comes from the chunks.
-            record.entries = self._entries.get(path, record.entries)
+            record.entries = sum(self._entries[path].values()) if path in self._entries else record.entries
+            record.folders = self._folders[path]
             record.events = self._events.get(path, 0)
             record.wall_s = self._wall_s.get(path, 0.0)
             record.host = host()
@@ -241,5 +271,6 @@ class ShareRecords:
         result.branches = self._branches.as_list()
         result.skipped = self._skipped
         result.companions_missing = self._missing
+        result.joins = added_joins(self._joins)
         result.recovered = self._recovered
         result.troubles = take_troubles()

@@ -22,6 +22,7 @@ from branchline.records.sensors.record import (
     BranchRecord,
     FileRecord,
     JobFault,
+    JoinRecord,
     LinkRecord,
     MemoryRetry,
     MissingCompanion,
@@ -120,6 +121,7 @@ class ReadRecords:
     branches: list[BranchRecord] = field(default_factory=list)
     skipped: list[SkippedFile] = field(default_factory=list)
     companions_missing: list[MissingCompanion] = field(default_factory=list)
+    joins: list[JoinRecord] = field(default_factory=list)
     # Number of keys recovered from files that were not closed properly, by path.
     recovered: dict[str, int] = field(default_factory=dict)
     troubles: list[TroubleRecord] = field(default_factory=list)

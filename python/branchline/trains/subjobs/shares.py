@@ -99,17 +99,20 @@ class Share:
             )
             for one in (self, other)
         ]
-        is_usual = self.parts == 1 and not self.learn and not (self.is_lean or other.is_lean)
+        # The trees of a file share one open file, whose reads are counted together.
+        has_folders = any(file.trees for one in (self, other) for file in one.files)
+        is_usual = self.parts == 1 and not self.learn and not (self.is_lean or other.is_lean) and not has_folders
         return how[0] == how[1] and is_usual
 
     @property
     def label(self) -> str:
         """A description of the share that names its files."""
+        first, last = self.files[0].place, self.files[-1].place
         if self.parts > 1:
-            return f"part {self.part + 1} of {self.parts} of {self.files[0].path}"
+            return f"part {self.part + 1} of {self.parts} of {first}"
         if len(self.files) == 1:
-            return self.files[0].path
-        return f"{len(self.files)} files from {self.files[0].path} to {self.files[-1].path}"
+            return first
+        return f"{len(self.files)} {'trees' if self.files[0].trees else 'files'} from {first} to {last}"
 
     def chunk_length(self, entries_count: int) -> int | None:
         """Return the chunk length in the share's first file; None if the caller did not set a chunk length."""
@@ -169,11 +172,13 @@ def cut(files: Sequence[DataFile], step_size: int | str | None = None) -> list[S
     The sizes of shares assume that files are read entirely. If only some branches are read, ``merge_parts`` enlarges
     parts of files afterwards. Files of unknown size are grouped so that there are enough shares for many workers.
 
+    The tree of a folder and a tree with joins are never split; several folders of a file may be in one share.
+
     All files of a share are at the same storage elements according to the dataset; the locations of workers do not
     matter. If neighbouring files alternate between storage elements so often that shares would become small, files at
     the same elements are grouped instead, and the shares are sorted by their first files.
     """
-    total = sum(one.size_bytes or 0 for one in files)
+    total = sum(one.share_bytes or 0 for one in files)
     limit = SUBJOB_MIN_BYTES
     while 2 * limit <= min(total // SUBJOBS_WANTED, SUBJOB_MAX_BYTES):
         limit *= 2
@@ -230,12 +235,12 @@ def _cut_at_size(files: Sequence[DataFile], limit: int, unknown_bytes: int, chun
     together: list[DataFile] = []
     size_bytes, part_bytes = 0, max(limit, PARTS_OF_MIN * SUBJOB_MIN_BYTES)
     for one in files:
-        size = unknown_bytes if one.size_bytes is None else one.size_bytes
+        size = unknown_bytes if one.share_bytes is None else one.share_bytes
         full = size_bytes + size > limit or len(together) == SUBJOB_MAX_FILES
         if together and (full or _begins_share(one, size, limit)):
             shares.append(Share(tuple(together), chunk_entries=chunk_entries))
             together, size_bytes = [], 0
-        count = 1 if one.size_bytes is None else _parts_count(size, part_bytes)
+        count = 1 if one.share_bytes is None or one.is_unit else _parts_count(size, part_bytes)
         if count > 1:
             shares += (Share((one,), part, count, chunk_entries) for part in range(count))
         else:
@@ -261,7 +266,7 @@ def _begins_share(one: DataFile, size_bytes: int, limit_bytes: int) -> bool:
 
     If a file is added to the dataset, the cuts after it are therefore soon the same as before.
     """
-    name = "/".join(absolute(one.path).rsplit("/", 2)[-2:])
+    name = "/".join(absolute(one.path).rsplit("/", 2)[-2:]) + (f":{one.tree}" if one.trees else "")
     chosen = zlib.crc32(name.encode(errors="surrogateescape"))
     return chosen * SUBJOBS_BETWEEN_FIXED_CUTS * limit_bytes < size_bytes * 2**32
 

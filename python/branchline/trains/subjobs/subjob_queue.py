@@ -147,7 +147,7 @@ class SubJobQueue:
         count_max = min(own_count, SUBJOBS_PER_STREAM_MAX)
         count, size_bytes = 0, 0
         for share in self.shares[index : index + count_max]:
-            size_bytes += sum(one.size_bytes or 0 for one in share.files)
+            size_bytes += sum(one.share_bytes or 0 for one in share.files)
             if share.parts > 1 or size_bytes > SUBJOB_MAX_BYTES:
                 break
             count += 1

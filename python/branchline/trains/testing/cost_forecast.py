@@ -27,6 +27,7 @@ from branchline.jobs.subjob import Finished, SubJob, WorkerDiedError
 from branchline.reading.access import Access, access_of
 from branchline.reading.datasets.data_file import CompanionsLike, DataFile
 from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.datasets.joins import JoinsLike
 from branchline.records.sensors.record import WagonFault
 from branchline.records.sensors.this_process import cpu_count
 from branchline.trains.subjobs.picklable import pickling_error
@@ -93,6 +94,7 @@ def forecast(
     workers: int | None = None,
     tree: str | None = None,
     companions: CompanionsLike = None,
+    join: JoinsLike = None,
     step_size: int | str | None = None,
     memory_limit: int | str = "1 GiB",
     access: Access | str | None = None,
@@ -114,7 +116,7 @@ def forecast(
     workers_count = whole_number("number of workers", workers or cpu_count(), 1)
     given, modules = wagons_of(wagons)
     found = with_settings(given, settings_of(parameters))
-    data = Dataset.of(dataset, tree, companions=companions, access=access_of(access))
+    data = Dataset.of(dataset, tree, companions=companions, access=access_of(access), join=join)
     data.require_present()
     limit_bytes = memory_limit_bytes(memory_limit)
     sample = TrialInput(_sample(data), limit_bytes, access_of(access), profile)
@@ -292,11 +294,11 @@ def _events_in(dataset: Dataset, entries: dict[str, int]) -> tuple[int, str]:
     """Return the number of events of a dataset, extrapolated from a sample of its files, and a sentence that explains
     the number.
     """
-    sampled = [one for one in dataset if one.path in entries]
-    known = sum(entries[one.path] for one in sampled)
+    sampled = [one for one in dataset if one.place in entries]
+    known = sum(entries[one.place] for one in sampled)
     if len(sampled) == len(dataset):
         return known, f"events: {count(known)} in all {len(dataset)} files"
-    sampled_bytes = sum(one.size_bytes or 0 for one in sampled)
+    sampled_bytes = sum(one.share_bytes or 0 for one in sampled)
     if sampled_bytes and dataset.size_bytes:
         events = round(known * dataset.size_bytes / sampled_bytes)
         how = f"the bytes of {len(sampled)} of {len(dataset)} files"

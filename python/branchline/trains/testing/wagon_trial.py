@@ -181,7 +181,7 @@ class _Trying:
         except UnreadableColumnError as error:
             raise error.cause from None
         trial.events += len(chunk)
-        trial.entries[chunk.path] = chunk.tree_entries
+        trial.entries[file.place if file.trees else chunk.path] = chunk.tree_entries
         trial.chunk_entries = max(trial.chunk_entries, len(chunk))
         if self._work.wagons:
             self._coupling.settle(self._shares)

@@ -1,9 +1,12 @@
-"""Companion files, which are opened and read when a wagon first uses them. Missing entries are counted."""
+"""Companion files and joined trees, which are opened and read when a wagon first uses them. Missing entries, and rows
+that belong to no event, are counted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import awkward as ak
@@ -12,23 +15,36 @@ from branchline.base.limits import MISSING_NAMED
 from branchline.base.plain import record_of
 from branchline.errors import NoSuchKeyError
 from branchline.reading.access import Access
+from branchline.reading.arrays.lazy import LazyRecord
 from branchline.reading.datasets.data_file import DataFile
-from branchline.reading.trees.companion_trees import CompanionFile, CompanionRange
+from branchline.reading.trees.companion_trees import CompanionFile, CompanionRange, reading_of
+from branchline.reading.trees.file import File
+from branchline.reading.trees.joined_trees import JoinedTrees
 from branchline.reading.trees.stream import Chunk
-from branchline.records.sensors.record import FileRecord, MissingCompanion
+from branchline.records.sensors.record import FileRecord, JoinRecord, MissingCompanion
 from branchline.trains.wagons.views import array_view
 
 
 class OpenCompanions:
-    """The open companions of one file of the dataset, and the companions' entries for the current chunk.
+    """The open companions and joined trees of one file of the dataset, and their entries for the current chunk.
 
-    Once a branch has been used, all used branches of its companion are read together.
+    Once a branch has been used, all used branches of its companion or join are read together. Files stay open until a
+    chunk of another file begins.
     """
 
     def __init__(self, access: Access | None = None) -> None:
         self._access = access
         self._file: DataFile | None = None
+        self._tree = ("", 0)
+        self._files: dict[str, File] = {}
         self._open: dict[str, CompanionFile] = {}
+        self._joined: dict[str, JoinedTrees] = {}
+        # The joins whose rows in the current folder are counted.
+        self._counted: set[str] = set()
+        # The records of joins by name, with the branches for which they were made.
+        self._rows: dict[str, tuple[list[str], LazyRecord]] = {}
+        self._joined_now: set[str] = set()
+        self._join_records: dict[str, JoinRecord] = {}
         self._wanted: dict[str, list[str]] = {}
         self._ranges: dict[str, CompanionRange] = {}
         self._limits = (0, 0)
@@ -37,10 +53,17 @@ class OpenCompanions:
 
     def begin(self, file: DataFile, chunk: Chunk) -> None:
         """Start a chunk. Closes the companions if the chunk is from a different file than the previous chunk."""
-        if self._file is None or (self._file.path, self._file.companions) != (file.path, file.companions):
+        tree = (chunk.tree_name, chunk.tree_entries)
+        if self._file is None or (self._file.path, self._file.companions, self._file.joins) != (
+            file.path,
+            file.companions,
+            file.joins,
+        ):
             self._close()
-            self._file = file
-        self._ranges = {}
+        elif tree != self._tree:
+            self._open, self._joined, self._counted = {}, {}, set()
+        self._file, self._tree = file, tree
+        self._ranges, self._joined_now = {}, set()
         self._limits = (chunk.entry_start, chunk.entry_stop)
 
     def names(self) -> list[str]:
@@ -54,7 +77,8 @@ class OpenCompanions:
                 file = self._file
                 assert file is not None
                 companion = next(one for one in file.companions if one.name == name)
-                self._open[name] = CompanionFile(*companion.path_for(file.path), self._access)
+                path, tree = companion.path_for(file.path, self._tree[0])
+                self._open[name] = CompanionFile(path, tree, self._access, partial(self._opened, path))
             of_chunk = self._open[name].range(*self._limits)
             missing = of_chunk.missing
             if missing:
@@ -64,6 +88,55 @@ class OpenCompanions:
                 del known.first[MISSING_NAMED:]
             self._ranges[name] = of_chunk
         return self._ranges[name]
+
+    def _opened(self, path: str) -> File:
+        """Return an open file, which companions and joins share. Raises the errors of opening."""
+        if path not in self._files:
+            own = self._file
+            # The main file may have replicas.
+            location = own.opens if own is not None and path == own.path else path
+            self._files[path] = File(location, self._access)
+        return self._files[path]
+
+    def join_names(self) -> list[str]:
+        """Return the names of the joins that the dataset declares."""
+        return [] if self._file is None else [one.name for one in self._file.joins]
+
+    def trees_of_join(self, name: str) -> JoinedTrees:
+        """Return the trees of a join in the folder of the chunk. Raises the errors of opening."""
+        if name not in self._joined:
+            file = self._file
+            assert file is not None
+            join = next(one for one in file.joins if one.name == name)
+            self._joined[name] = JoinedTrees(join, self._opened(file.path), *self._tree)
+        return self._joined[name]
+
+    def joined(self, name: str, read: Callable[[str], None]) -> ak.Array:
+        """Return the joined rows of the chunk's events, one list of records per event. When a branch is first used,
+        ``read`` is called with its path, and has to call `read_joined`. Raises the errors of opening, and of reading
+        the index column.
+        """
+        trees = self.trees_of_join(name)
+        if name not in self._joined_now:
+            trees.begin(*self._limits, self._wanted.get(name, ()))
+            self._joined_now.add(name)
+            if name not in self._counted:
+                self._counted.add(name)
+                known = self._join_records.setdefault(name, JoinRecord(name))
+                known.rows += trees.rows.count
+                known.negative += trees.rows.negative_count
+        branches, record = self._rows.get(name, ([], None))
+        if record is None or branches != trees.readable:
+            record = trees.record()
+            self._rows[name] = trees.readable, record
+        return trees.array(*self._limits, record, read)
+
+    def read_joined(self, name: str, path: str) -> None:
+        """Read a branch of a join for the chunk's events, with all branches of the join that were used before."""
+        wanted = self._wanted.setdefault(name, [])
+        if path not in wanted:
+            wanted.append(path)
+        self._joined[name].read(wanted)
 
     def read(self, name: str, path: str) -> CompanionRange:
         """Read a branch of a companion, and return the entries of the companion that belong to the chunk."""
@@ -75,16 +148,18 @@ class OpenCompanions:
         return of_chunk
 
     def _close(self) -> None:
-        for companion in self._open.values():
-            record = companion.record()
+        for file in self._files.values():
+            record = reading_of(file)
             if record is not None:
                 self._records.append(replace(record_of(FileRecord, record), entries=None))
-        self._open, self._ranges = {}, {}
+        self._files, self._open, self._joined, self._ranges = {}, {}, {}, {}
+        self._joined_now, self._counted = set(), set()
 
     @property
     def size_bytes(self) -> int:
-        """Number of bytes read from companions for the current chunk."""
-        return sum(one.size_bytes for one in self._ranges.values())
+        """Number of bytes read from companions and joined trees for the current chunk."""
+        joined = sum(self._joined[name].size_bytes for name in self._joined_now)
+        return joined + sum(one.size_bytes for one in self._ranges.values())
 
     def take_records(self) -> list[FileRecord]:
         """Close the companions, and return one record per companion file."""
@@ -96,6 +171,11 @@ class OpenCompanions:
         """Return, for each incomplete companion, the number of its missing events and the names of the first few."""
         missing, self._missing = list(self._missing.values()), {}
         return missing
+
+    def take_joins(self) -> list[JoinRecord]:
+        """Return the numbers of joined rows since the last call."""
+        joins, self._join_records = list(self._join_records.values()), {}
+        return joins
 
 
 # A function that reads a branch or group of a companion. Its arguments are the names of the companion and of the

@@ -8,7 +8,7 @@ Varied events replace some columns. The new column is returned for each of its n
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -107,6 +107,34 @@ class ChunkColumns:
         read(path)
         return of_chunk.array(path)
 
+    @property
+    def join_names(self) -> list[str]:
+        """The names of the joins that the dataset declares."""
+        return [] if self._companions is None else self._companions.join_names()
+
+    def fields_of_join(self, join: str) -> list[str]:
+        """Return the names of the branches of joined trees that can be read. Raises NoSuchBranchError."""
+        with self.reading():
+            return self._open_companions().trees_of_join(join).readable
+
+    def joined(self, join: str) -> ak.Array:
+        """Return the joined rows of each event. Raises NoSuchBranchError, and WagonError if the tree has a branch or
+        group with the name of the join.
+        """
+        shape = self.chunk.shape
+        if join in shape.outline.index_by_path or join in shape.groups:
+            hint = "give the join another name"
+            raise WagonError(f"the tree also has a branch {join!r}", path=self.chunk.path, hint=hint)
+        companions = self._open_companions()
+
+        def read(path: str) -> None:
+            with self.reading():
+                companions.read_joined(join, path)
+            self.touched_in_companions.setdefault(self.wagon, set()).add(f"{join}:{path}")
+
+        with self.reading():
+            return companions.joined(join, read)
+
     def _open_companions(self) -> OpenCompanions:
         assert self._companions is not None
         return self._companions
@@ -135,6 +163,7 @@ class Events:
       metadata of the fileset.
     - ``events.outputs`` are the outputs of the required wagons for this chunk.
     - ``events.companion["Kinematics"]`` are the entries of a companion file.
+    - ``events.Tracks`` are the rows of a join ``Tracks``, one list of records per event.
     - ``events.variation`` is the name of the current variation, by default ``"nominal"``.
     - ``events.weight`` is the weight from ``branchline.varied``.
 
@@ -193,7 +222,7 @@ class Events:
     @property
     def fields(self) -> list[str]:
         """The names of all branches that can be read."""
-        return list(self._columns.names)
+        return [*self._columns.names, *self._columns.join_names]
 
     @property
     def companion(self) -> CompanionsOfEvents:
@@ -231,7 +260,7 @@ class Events:
             shifted = events.varied("jes_up", {"Jet.pt": events.Jet.pt * 1.02})
         """
         with self._columns.reading():
-            varied = (self._varied or VariedColumns(self._columns.chunk)).with_columns(columns)
+            varied = (self._varied or VariedColumns(self._columns)).with_columns(columns)
         events = self._changed(self._selections, varied, variation)
         events.metadata = copy.deepcopy(self.metadata)
         events.outputs = {name: output_view(output) for name, output in self.outputs.items()}
@@ -255,7 +284,8 @@ class Events:
 
     def _original(self, name: str) -> ak.Array:
         if name not in self._originals:
-            group = self._columns.chunk.group(name, self._columns.array)
+            is_join = name in self._columns.join_names
+            group = self._columns.joined(name) if is_join else self._columns.chunk.group(name, self._columns.array)
             if group is None:
                 return self._columns.array(name)
             self._originals[name] = group
@@ -276,8 +306,9 @@ class Events:
 class VariedColumns:
     """Arrays that replace columns for all events of a chunk, by branch path or group name."""
 
-    def __init__(self, chunk: Chunk, arrays: Mapping[str, object] | None = None) -> None:
-        self._chunk = chunk
+    def __init__(self, columns: ChunkColumns, arrays: Mapping[str, object] | None = None) -> None:
+        self._columns = columns
+        self._chunk = columns.chunk
         self._arrays = dict(arrays or {})
 
     def array(self, name: str, original: Callable[[str], ak.Array]) -> ak.Array:
@@ -299,7 +330,7 @@ class VariedColumns:
         """Return a copy in which further columns are replaced. Raises NoSuchKeyError for unknown columns, and
         WagonError for arrays of the wrong length.
         """
-        varied = VariedColumns(self._chunk, self._arrays)
+        varied = VariedColumns(self._columns, self._arrays)
         for name, array in columns.items():
             length = len(array) if hasattr(array, "__len__") else 0
             if length != len(self._chunk):
@@ -334,6 +365,8 @@ class VariedColumns:
         if group is not None:
             return name, dict(_members(group))
         first, *others = name.split(".")
+        if first in self._columns.join_names:
+            return self._parts_of_join(name, first, others)
         group = shape.group(first)
         if group is None or name in shape.outline.index_by_path:
             path = self._chunk.path_of(name)
@@ -345,6 +378,18 @@ class VariedColumns:
                 hint=f"its members are {', '.join(group.members)}",
             )
         return path, {}
+
+    def _parts_of_join(self, name: str, join: str, member: Sequence[str]) -> tuple[str, dict[tuple[str, ...], str]]:
+        """Return the key of a join or of a branch of it, and for a join its varied branches by name."""
+        names = self._columns.fields_of_join(join)
+        if member and ".".join(member) not in names:
+            near = near_names_hint(".".join(member), names)
+            raise NoSuchKeyError(f"the join {join!r} has no branch {'.'.join(member)!r}", hint=near)
+        beginning = f"{join}."
+        varied = (
+            {} if member else {(one.removeprefix(beginning),): one for one in self._arrays if one.startswith(beginning)}
+        )
+        return name, varied
 
     def _below(self, path: str, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
         outline = self._chunk.shape.outline

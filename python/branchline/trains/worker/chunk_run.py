@@ -94,7 +94,7 @@ class Coupling:
         self._dataset = ""
         self._previous: dict[str, object] = {}
         self._processor_events: ProcessorEvents | None = None
-        #: The companions of the current file; None until a file with companions has been read.
+        #: The companions and joins of the current file; None until a file with companions or joins has been read.
         self.companions: OpenCompanions | None = None
         self._access = access
         self._last_place: dict[str, Any] = {}
@@ -155,11 +155,12 @@ class Coupling:
         """Run the wagons on a chunk. Raises UnreadableColumnError and KeyboardInterrupt; after either error, the sums
         are unchanged.
         """
-        if file.companions:
+        has_others = bool(file.companions or file.joins)
+        if has_others:
             self.companions = self.companions or OpenCompanions(self._access)
             self.companions.begin(file, chunk)
         self._dataset = file.dataset
-        columns = ChunkColumns(chunk, self._clock, learning, self.companions if file.companions else None)
+        columns = ChunkColumns(chunk, self._clock, learning, self.companions if has_others else None)
         metadata = metadata_of(chunk, file, self._seed)
         outputs: dict[str, object] = {}
         faults: dict[str, WagonFault] = {}
@@ -181,7 +182,7 @@ class Coupling:
         with self._clock.during("merge"), self._interruption.held():
             self._add(chunk, shares, outputs, faults)
             self._note_touches(columns, shares)
-        if learning and file.companions and self.companions is not None:
+        if learning and has_others and self.companions is not None:
             per_event = self.companions.size_bytes / max(1, len(chunk))
             self.companion_bytes_per_event = max(self.companion_bytes_per_event, per_event)
         self._last_place = {"path": chunk.path, "entry_start": chunk.entry_start, "entry_stop": chunk.entry_stop}

@@ -371,7 +371,9 @@ class Worker:
                 self._close(opened.stream, records)
             if (companions := self._coupling.companions) is not None:
                 with self._clock.during("merge"):
-                    records.companions_done(companions.take_records(), companions.take_missing())
+                    records.companions_done(
+                        companions.take_records(), companions.take_missing(), companions.take_joins()
+                    )
             records.write_into(result)
             result.measures = opened.obeys.records
             result.inputs = unchanged(opened.inputs, self._identities(opened.share)) | records.other_versions
@@ -421,7 +423,7 @@ class Worker:
         self._progress = replace(
             self._progress,
             events=self._progress.events + len(chunk),
-            size_bytes_done=self._progress.size_bytes_done + int(part * (file.size_bytes or 0)),
+            size_bytes_done=self._progress.size_bytes_done + int(part * (file.share_bytes or 0)),
         )
 
     def _skip_or_raise(

@@ -153,7 +153,7 @@ def convert(
     return ConvertResult(
         path=os.fspath(output),
         kind=kind,
-        files=len(files),
+        files=len({file.path for file in files}),
         entries=written.entries,
         clusters=written.size.clusters,
         fields=len(plan.fields) + len(plan.shown),
@@ -279,10 +279,12 @@ def _chunks(
     for number, (file, tree) in enumerate(zip(files, trees, strict=True)):
         opened = _open_tree(file, tree, access)
         classes = opened.file.classnames(cycle=False)
+        # A file may have several of the trees, in different folders.
+        converted = {opened.path, *trees}
         others |= {
             name: class_name
             for name, class_name in classes.items()
-            if name != opened.path and not class_name.startswith("TDirectory") and class_name != "TProcessID"
+            if name not in converted and not class_name.startswith("TDirectory") and class_name != "TProcessID"
         }
         stop = file.entry_stop
         for chunk in opened.iterate(

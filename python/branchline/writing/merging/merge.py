@@ -21,6 +21,7 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.locations import shown
 from branchline.writing.columns.output_file import ENTRIES_END, check_root_name
+from branchline.writing.merging.index_columns import refuse_shared_folders, refuse_tree_patterns
 
 #: Maximum size of a basket that ROOT can read, including the basket's key.
 BASKET_BYTES_MAX = GIB
@@ -160,6 +161,7 @@ def merge(
     - ``basket_size`` (maximum size before compression), ``cluster_events`` and ``cluster_bytes`` (approximate
       compressed size) put entries into new baskets. The defaults are taken from the first file.
     - With ``max_size`` (bytes or "2 GB") there may be several outputs: ``name.root``, ``name_1.root`` and so on.
+    - A folder with index columns (``DF_*`` of ALICE's AO2D files) is copied as it is. It may be in only one file.
     - Trees with the same path must have the same branches or fields, unless ``fill_missing_branches`` is set. With this
       option, the output has the branches of all inputs. If a file lacks a branch, its entries get 0, false or empty
       values, and the result lists the branch in ``filled``.
@@ -271,6 +273,8 @@ def _inputs(inputs: object, tree: str | None, access: Access | None) -> tuple[li
     for file in files:
         if file.entry_start != 0 or file.entry_stop is not None:
             raise DatasetError("files are merged completely, not a range of entries", path=file.path)
+    refuse_tree_patterns(files)
+    refuse_shared_folders(files, access)
     names: Iterable[str | None] = (file.tree if file.tree is not None else tree for file in files)
     trees = set(names)
     if len(trees) > 1:

@@ -21,6 +21,7 @@ from branchline.reading.trees.file import File
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
 from branchline.writing.columns.output_file import check_root_name
+from branchline.writing.merging.index_columns import refuse_dropped_rows, refuse_tree_patterns
 from branchline.writing.merging.merge import EntrySelection, MergeOptions, MergeResult, TreeSelection, merge
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def skim(
       Branches with a common prefix are also available as records: ``events.Muon.pt`` is ``events.Muon_pt``.
     - ``select_chunk`` is an alternative to ``where``: a function that gets chunks.
     - ``tree`` is the name of the tree; by default, it is the only tree of the first file that has the branches of the
-      expression. All other trees and objects are copied completely, or left out with ``only_tree``.
+      expression. All other trees and objects are copied completely, or left out with ``only_tree``. A tree is refused
+      if other trees of its folder have index columns such as ``fIndexCollisions``, which would refer to wrong rows.
     - ``options`` are passed to `merge`. Sizes of baskets or clusters apply to all trees.
 
     Raises the same errors as `merge`, `ExpressionError` for an invalid expression, and `DatasetError` if several trees
@@ -133,6 +135,8 @@ def skim(
                 lambda one: one.selection(ReadRequest.of(expressions=where)) if isinstance(where, str) else None,
             )
             path = found.path
+            if not only_tree:
+                refuse_dropped_rows(file, path)
             mask = _mask_of_expression(found, str(where)) if select is None else _mask_of_chunks(found, one, select)
             selections[one.path] = EntrySelection(np.packbits(mask).tobytes(), found.num_entries)
             kept_count, entries_count = kept_count + int(mask.sum()), entries_count + len(mask)
@@ -184,6 +188,7 @@ def _files(inputs: object, tree: str | None, access: Access | None) -> tuple[lis
     files = list(Dataset.of(inputs, access=access))
     if not files:
         raise DatasetError("no files to merge")
+    refuse_tree_patterns(files)
     trees = {one.tree if one.tree is not None else tree for one in files}
     if len(trees) > 1:
         raise DatasetError(f"the inputs name different trees: {', '.join(sorted(str(name) for name in trees))}")

@@ -84,7 +84,7 @@ def verify(
 
     """
     made = [os.fspath(path) for path in outputs] if isinstance(outputs, list) else [os.fspath(outputs)]
-    given = [file.path for file in Dataset.of(inputs, access=access)]
+    given = list(dict.fromkeys(file.path for file in Dataset.of(inputs, access=access)))
     if not given:
         raise DatasetError("no inputs to compare with")
     compared = _core.compare(made, given, tree, access)

@@ -1,0 +1,204 @@
+"""Joined trees: rows of other trees of a folder that refer to the entries of a main tree by an index column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import awkward as ak
+import numpy as np
+from numpy.typing import NDArray
+
+from branchline.base.quantities import counted
+from branchline.errors import BadFileError, DatasetError
+from branchline.reading.arrays.lazy import LazyRecord
+from branchline.reading.arrays.nesting import Group
+from branchline.reading.datasets.joins import Join, folder_of
+from branchline.reading.expressions.name_filters import with_near_names
+from branchline.reading.trees.companion_trees import read_columns
+from branchline.reading.trees.file import File
+from branchline.reading.trees.tree import Tree
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """The rows that refer to each entry of the main tree.
+
+    - ``offsets`` has the position of each entry's first row among the rows that refer to an entry, and their number.
+    - ``rows`` are the numbers of these rows in the order of the entries; None if they are consecutive, from ``first``.
+    - ``is_ascending`` means that later entries have later rows.
+    - ``negative_count`` is the number of rows with a negative index, which refer to no entry.
+    """
+
+    offsets: NDArray[np.int64]
+    rows: NDArray[np.int64] | None
+    first: int
+    is_ascending: bool
+    negative_count: int
+
+    @classmethod
+    def of(cls, index: NDArray[Any], entries_count: int) -> JoinedRows:
+        """Return the rows for an index column without indices beyond the last entry. Sorts only if it is not sorted."""
+        kept: NDArray[np.int64] | None = None
+        if len(index) and index.min() < 0:
+            kept = np.flatnonzero(index >= 0)
+        valid = index if kept is None else index[kept]
+        negative_count, first = len(index) - len(valid), 0
+        is_ascending = bool((valid[1:] >= valid[:-1]).all())
+        if not is_ascending:
+            order = np.argsort(valid, kind="stable")
+            valid, kept = valid[order], order if kept is None else kept[order]
+        elif kept is not None and len(kept) and int(kept[-1] - kept[0]) == len(kept) - 1:
+            kept, first = None, int(kept[0])
+        # Numbers of the same type as the column spare a copy of it.
+        is_wide = entries_count <= np.iinfo(valid.dtype).max
+        entries = np.arange(entries_count + 1, dtype=valid.dtype if is_wide else np.int64)
+        offsets = np.searchsorted(valid, entries).astype(np.int64, copy=False)
+        return cls(offsets, kept, first, is_ascending, negative_count)
+
+    @property
+    def count(self) -> int:
+        """Number of rows that refer to an entry."""
+        return int(self.offsets[-1])
+
+    def limits(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the first row of a range of entries, and one past the last row."""
+        begin, end = int(self.offsets[start]), int(self.offsets[stop])
+        if begin == end:
+            return 0, 0
+        if self.rows is None:
+            return self.first + begin, self.first + end
+        rows = self.rows[begin:end]
+        return int(rows.min()), int(rows.max()) + 1
+
+
+class JoinedTrees:
+    """The trees of a join in the folder of a main tree.
+
+    Branches are read for one range of entries at a time; if the rows are in a different order than the entries, they
+    are read completely, and kept.
+    """
+
+    def __init__(self, join: Join, file: File, main_tree: str, entries_count: int) -> None:
+        self.join = join
+        self._main = main_tree
+        self._entries_count = entries_count
+        self._trees = [file.tree(path) for path in join.trees_in(folder_of(main_tree))]
+        first, *others = self._trees
+        for one in others:
+            if one.entries_count != first.entries_count:
+                what = f"{one.path} has {one.entries_count} rows, but {first.path} has {first.entries_count}"
+                raise BadFileError(f"{what}, so they cannot be joined row by row", path=file.path)
+        with with_near_names(join.index, lambda: first.shape.readable):
+            self._index = first.shape.find(join.index)
+        self._owners: dict[str, Tree] = {}
+        for one in self._trees:
+            for path in one.shape.readable:
+                if path in self._owners:
+                    what = f"the branch {path} is in {self._owners[path].path} and in {one.path}"
+                    raise DatasetError(what, path=file.path, hint=f"join the trees of {join.name} separately")
+                self._owners[path] = one
+        self._range: tuple[int, int] = (0, 0)
+        self._columns: dict[str, ak.contents.Content] = {}
+        self._selected: dict[str, ak.contents.Content] = {}
+
+    def record(self) -> LazyRecord:
+        """The record of a row: the branches and groups of all trees by name. It may be used for all folders with the
+        same branches.
+        """
+        fields: dict[str, str | Group] = {}
+        for tree in self._trees:
+            for name, group in tree.shape.groups.items():
+                fields.setdefault(name, group)
+        # Do not refer to the trees, so that the file can be closed.
+        empty = {path: tree.shape.empty(path) for path, tree in self._owners.items()}
+        return LazyRecord({**fields, **{path: path for path in self._owners}}, empty.__getitem__)
+
+    @property
+    def readable(self) -> list[str]:
+        """Paths of the branches that can be read."""
+        return list(self._owners)
+
+    @cached_property
+    def rows(self) -> JoinedRows:
+        """The rows that refer to each entry. Reads the index column. Raises BadFileError for an index beyond the last
+        entry, and DatasetError for a column that does not contain integers.
+        """
+        return self._rows_of(self._read([self._index], 0, self._trees[0].entries_count)[self._index])
+
+    def _rows_of(self, column: ak.contents.Content) -> JoinedRows:
+        tree = self._trees[0]
+        index = np.asarray(column.data) if isinstance(column, ak.contents.NumpyArray) else np.zeros(0)
+        if index.ndim != 1 or index.dtype.kind not in "iu":
+            what = f"{self.join.index} of {tree.path} does not hold one integer for each row"
+            raise DatasetError(what, path=tree.file_path, hint="join by a column of row numbers")
+        if len(index) and index.max() >= self._entries_count:
+            beyond = np.flatnonzero(index >= self._entries_count)
+            row = int(beyond[0])
+            what = (
+                f"{counted(len(beyond), 'index', 'indices')} in {self.join.index} of {tree.path} beyond the "
+                f"{counted(self._entries_count, 'row')} of {self._main}, the first in row {row}: {int(index[row])}"
+            )
+            raise BadFileError(what, path=tree.file_path, hint="join by a column with row numbers of the main tree")
+        return JoinedRows.of(index, self._entries_count)
+
+    def begin(self, start: int, stop: int, wanted: Sequence[str]) -> None:
+        """Start a range of entries, of which the branches ``wanted`` will be read. If it has all entries of the main
+        tree, these branches and the index column are read together.
+        """
+        self._selected = {}
+        if "rows" not in self.__dict__ and (start, stop) == (0, self._entries_count):
+            self._range = (0, self._trees[0].entries_count)
+            self.read([self._index, *wanted])
+            self.__dict__["rows"] = self._rows_of(self._columns[self._index])
+        elif self._range != self._limits(start, stop):
+            self._range, self._columns = self._limits(start, stop), {}
+
+    def _limits(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the range of rows that is read for a range of entries."""
+        whole = (0, self._trees[0].entries_count)
+        if self._range == whole or not self.rows.is_ascending:
+            return whole
+        return self.rows.limits(start, stop)
+
+    def read(self, wanted: Sequence[str]) -> None:
+        """Read branches for the current range of entries, in one pass over each tree."""
+        new = dict.fromkeys(path for path in wanted if path not in self._columns and path in self._owners)
+        self._columns |= self._read(list(new), *self._range)
+
+    def _read(self, paths: Sequence[str], start: int, stop: int) -> dict[str, ak.contents.Content]:
+        found: dict[str, ak.contents.Content] = {}
+        for tree in self._trees:
+            own = [path for path in paths if self._owners.get(path) is tree]
+            found |= read_columns([tree.source(start, stop)], own, tree.shape.empty)
+        return found
+
+    def array(self, start: int, stop: int, record: LazyRecord, read: Callable[[str], None]) -> ak.Array:
+        """Return one list of records for each entry of the current range. ``read`` is called with the path of a branch
+        when it is first used, and has to read it.
+        """
+        offsets = self.rows.offsets[start : stop + 1]
+        begin, end = int(offsets[0]), int(offsets[-1])
+
+        def column(path: str) -> ak.contents.Content:
+            read(path)
+            if path not in self._selected:
+                self._selected[path] = self._rows_between(self._columns[path], begin, end)
+            return self._selected[path]
+
+        flat = record.array(end - begin, column)
+        return ak.Array(ak.contents.ListOffsetArray(ak.index.Index64(offsets - begin), flat.layout))
+
+    @property
+    def size_bytes(self) -> int:
+        """Size in memory of the branches that were used in the current range of entries."""
+        return sum(int(ak.Array(layout).nbytes) for layout in self._selected.values())
+
+    def _rows_between(self, column: ak.contents.Content, begin: int, end: int) -> ak.contents.Content:
+        before = self._range[0]
+        if self.rows.rows is None:
+            first = self.rows.first - before
+            return column[first + begin : first + end]
+        return ak.Array(column)[self.rows.rows[begin:end] - before].layout
