@@ -50,7 +50,10 @@ def folder(number: int, collisions: int, *, order: str = "sorted", seed: int = 1
     tracks = len(index)
     daughters = np.sort(random.integers(0, max(1, tracks), (tracks // 5, 2)), axis=1).astype("i4")
     tables: dict[str, dict[str, Any]] = {
-        "O2bc_001": {"fRunNumber": np.full(collisions + 3, 500_000 + number, "i4"), "fGlobalBC": np.arange(collisions + 3)},
+        "O2bc_001": {
+            "fRunNumber": np.full(collisions + 3, 500_000 + number, "i4"),
+            "fGlobalBC": np.arange(collisions + 3),
+        },
         "O2collision_001": {
             "fIndexBCs": np.arange(collisions, dtype="i4"),
             "fPosZ": random.normal(0, 5, collisions).astype("f4"),

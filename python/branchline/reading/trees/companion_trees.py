@@ -94,11 +94,14 @@ class CompanionFile:
         return CompanionRange(self, start, stop)
 
 
-def reading_of(file: File) -> FileReading | None:
-    """The record of all reads of an open file; None for a file without trees."""
-    tree = next((file.tree(path) for path in file.trees()[:1]), None)
-    if tree is None:
+def reading_of(file: File, tree_path: str | None = None) -> FileReading | None:
+    """The record of all reads of an open file; None for a file without trees. ``tree_path`` is a tree that is open, if
+    known: finding one reads all directories.
+    """
+    path = tree_path or next(iter(file.trees()), None)
+    if path is None:
         return None
+    tree = file.tree(path)
     with ChunkStream([tree.source(0, 0)], []) as stream:
         for _ in stream:
             pass

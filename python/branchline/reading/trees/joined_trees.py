@@ -166,7 +166,8 @@ class JoinedTrees:
     def read(self, wanted: Sequence[str]) -> None:
         """Read branches for the current range of entries, in one pass over each tree."""
         new = dict.fromkeys(path for path in wanted if path not in self._columns and path in self._owners)
-        self._columns |= self._read(list(new), *self._range)
+        if new:
+            self._columns |= self._read(list(new), *self._range)
 
     def _read(self, paths: Sequence[str], start: int, stop: int) -> dict[str, ak.contents.Content]:
         found: dict[str, ak.contents.Content] = {}

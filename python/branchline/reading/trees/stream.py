@@ -50,6 +50,11 @@ class Chunk:
         return f"<Chunk {self.path}:{self.tree_name} entries {self.entry_start} to {self.entry_stop}>"
 
     @property
+    def place(self) -> str:
+        """The path of the file, with the path of a tree that is in a folder, for messages."""
+        return f"{self.path}:{self.tree_name}" if "/" in self.tree_name else self.path
+
+    @property
     def shape(self) -> Shape:
         """The shape of the tree: its branches and their types."""
         if self._shape is None:

@@ -17,6 +17,7 @@ from branchline.errors import NoSuchKeyError
 from branchline.reading.access import Access
 from branchline.reading.arrays.lazy import LazyRecord
 from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.joins import folder_of
 from branchline.reading.trees.companion_trees import CompanionFile, CompanionRange, reading_of
 from branchline.reading.trees.file import File
 from branchline.reading.trees.joined_trees import JoinedTrees
@@ -37,6 +38,8 @@ class OpenCompanions:
         self._file: DataFile | None = None
         self._tree = ("", 0)
         self._files: dict[str, File] = {}
+        # A tree of each open file of which the path is known.
+        self._open_trees: dict[str, str] = {}
         self._open: dict[str, CompanionFile] = {}
         self._joined: dict[str, JoinedTrees] = {}
         # The joins whose rows in the current folder are counted.
@@ -79,6 +82,8 @@ class OpenCompanions:
                 companion = next(one for one in file.companions if one.name == name)
                 path, tree = companion.path_for(file.path, self._tree[0])
                 self._open[name] = CompanionFile(path, tree, self._access, partial(self._opened, path))
+                if tree is not None and not self._open[name].is_by_entry:
+                    self._open_trees[path] = self._open[name].whole.path
             of_chunk = self._open[name].range(*self._limits)
             missing = of_chunk.missing
             if missing:
@@ -109,6 +114,7 @@ class OpenCompanions:
             assert file is not None
             join = next(one for one in file.joins if one.name == name)
             self._joined[name] = JoinedTrees(join, self._opened(file.path), *self._tree)
+            self._open_trees[file.path] = join.trees_in(folder_of(self._tree[0]))[0]
         return self._joined[name]
 
     def joined(self, name: str, read: Callable[[str], None]) -> ak.Array:
@@ -148,11 +154,11 @@ class OpenCompanions:
         return of_chunk
 
     def _close(self) -> None:
-        for file in self._files.values():
-            record = reading_of(file)
+        for path, file in self._files.items():
+            record = reading_of(file, self._open_trees.get(path))
             if record is not None:
                 self._records.append(replace(record_of(FileRecord, record), entries=None))
-        self._files, self._open, self._joined, self._ranges = {}, {}, {}, {}
+        self._files, self._open_trees, self._open, self._joined, self._ranges = {}, {}, {}, {}, {}
         self._joined_now, self._counted = set(), set()
 
     @property

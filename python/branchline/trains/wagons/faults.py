@@ -48,7 +48,7 @@ def fault_of(error: BaseException, wagon: Wagon, chunk: Chunk | None = None, *, 
     line = _line_in(frames, wagon)
     if chunk is None:
         return WagonFault(kind, reason(error), line=line, traceback=text)
-    where = (chunk.path, chunk.entry_start, chunk.entry_stop)
+    where = (chunk.place, chunk.entry_start, chunk.entry_stop)
     return WagonFault(kind, reason(error), *where, line, text)
 
 
@@ -61,7 +61,7 @@ def _is_of_trains(file: str) -> bool:
 def because_of(needed: str, chunk: Chunk | None = None) -> WagonFault:
     """Return the fault of a wagon that cannot run because it requires a stopped wagon."""
     message = f"requires wagon {needed!r}, which stopped"
-    where = () if chunk is None else (chunk.path, chunk.entry_start, chunk.entry_stop)
+    where = () if chunk is None else (chunk.place, chunk.entry_start, chunk.entry_stop)
     return WagonFault("RequiredWagonStopped", message, *where)
 
 

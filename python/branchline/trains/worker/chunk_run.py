@@ -177,7 +177,7 @@ class Coupling:
                 raise UnreadableColumnError(columns.read_error)
         for name in self._forked.take():
             outputs.pop(name, None)
-            place = (chunk.path, chunk.entry_start, chunk.entry_stop)
+            place = (chunk.place, chunk.entry_start, chunk.entry_stop)
             faults.setdefault(name, WagonFault("ChildProcessError", CHILD_RETURNED, *place))
         with self._clock.during("merge"), self._interruption.held():
             self._add(chunk, shares, outputs, faults)
@@ -185,7 +185,7 @@ class Coupling:
         if learning and has_others and self.companions is not None:
             per_event = self.companions.size_bytes / max(1, len(chunk))
             self.companion_bytes_per_event = max(self.companion_bytes_per_event, per_event)
-        self._last_place = {"path": chunk.path, "entry_start": chunk.entry_start, "entry_stop": chunk.entry_stop}
+        self._last_place = {"path": chunk.place, "entry_start": chunk.entry_start, "entry_stop": chunk.entry_stop}
 
     def _run_one(
         self,
@@ -197,7 +197,7 @@ class Coupling:
         faults: dict[str, WagonFault],
     ) -> None:
         columns.wagon = wagon.name
-        self._at_wagon(wagon, columns.chunk.path, columns.chunk.entry_start, columns.chunk.entry_stop)
+        self._at_wagon(wagon, columns.chunk.place, columns.chunk.entry_start, columns.chunk.entry_stop)
         seconds_before = self._clock.spent("wagons")
         cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s, self._clock.wagons_core_wait_s
         try:
@@ -291,8 +291,8 @@ class Coupling:
 
     def _add_output(self, wagon: Wagon, share: WagonShare, output: object, chunk: Chunk) -> None:
         # Adding outputs may run code of the wagon.
-        self._at_wagon(wagon, chunk.path, chunk.entry_start, chunk.entry_stop)
-        place = f"{chunk.path}, entries {chunk.entry_start} to {chunk.entry_stop}"
+        self._at_wagon(wagon, chunk.place, chunk.entry_start, chunk.entry_stop)
+        place = f"{chunk.place}, entries {chunk.entry_start} to {chunk.entry_stop}"
         try:
             kept = wagon.for_dataset(without_shared(output), self._dataset)
             taken = self._tables.take(wagon.name, kept, place)
