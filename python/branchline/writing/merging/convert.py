@@ -45,6 +45,7 @@ from branchline.writing.columns.output_file import (
     kind_of_name,
 )
 from branchline.writing.merging.flat_verify import compare_columns
+from branchline.writing.merging.index_columns import index_columns
 
 # Approximate maximum size of a conversion step, reduced so that STEPS_IN_MEMORY steps fit into the memory limit.
 STEP_BYTES_MAX = 32 * MIB
@@ -145,6 +146,8 @@ def convert(
             what = f"not what was read, and removed: {'; '.join(compared.differences[:3])}"
             raise BadFileError(what, path=os.fspath(output))
     left_out = [f"objects other than the trees: {some_of([f'{name} ({others[name]})' for name in others])}"]
+    if len(files) > 1 and (indices := index_columns(plan.paths())) and any(file.trees for file in files):
+        left_out.append(f"folders: {', '.join(indices)} count the rows of the folder from which an entry comes")
     missing = plan.left_out if isinstance(plan, FlatPlan) else ()
     left_out += [
         f"{counted(len(names), 'member')} without a flat form ({reason}): {', '.join(names)}"

@@ -34,7 +34,7 @@ def refuse_tree_patterns(files: Sequence[DataFile]) -> None:
 
 def refuse_shared_folders(files: Sequence[DataFile], access: Access | None) -> None:
     """Raise DatasetError if a tree with index columns is in the same folder of several files."""
-    if len(files) < 2 or not _has_index_columns(files, access):
+    if len(files) < 2 or not _hasindex_columns(files, access):
         return
     # Imported lazily, because other files do not need this module.
     from branchline.reading.datasets.server_files import in_threads
@@ -43,7 +43,7 @@ def refuse_shared_folders(files: Sequence[DataFile], access: Access | None) -> N
     for file, trees in zip(files, in_threads(lambda one: _folder_trees(one, access), files), strict=True):
         for tree in trees:
             other = owners.setdefault(tree, file.path)
-            if other is file.path or not (names := _index_columns(_core.File(file.opens, access).tree(tree).paths())):
+            if other is file.path or not (names := index_columns(_core.File(file.opens, access).tree(tree).paths())):
                 continue
             what = (
                 f"{folder_of(tree)} is also in {other}, and index columns such as {names[0]} of {tree} would be wrong"
@@ -54,7 +54,7 @@ def refuse_shared_folders(files: Sequence[DataFile], access: Access | None) -> N
 def refuse_dropped_rows(file: File, tree: str) -> None:
     """Raise DatasetError if other trees in the folder of a tree have index columns, which may refer to its rows."""
     beside = [one for one in file.trees() if one != tree and folder_of(one) == folder_of(tree)]
-    columns = {one: _index_columns(file.tree(one).core.paths()) for one in beside}
+    columns = {one: index_columns(file.tree(one).core.paths()) for one in beside}
     found = [f"{one} ({', '.join(names)})" for one, names in columns.items() if names]
     if found:
         what = f"rows of {tree} cannot be dropped, because index columns of other trees would be wrong: "
@@ -62,16 +62,17 @@ def refuse_dropped_rows(file: File, tree: str) -> None:
         raise DatasetError(f"{what}{some_names(found)}", path=file.path, hint=hint)
 
 
-def _index_columns(names: Iterable[str]) -> list[str]:
+def index_columns(names: Iterable[str]) -> list[str]:
+    """Return the branches with row numbers of other trees."""
     return [name for name in names if name.startswith(_PREFIX)]
 
 
-def _has_index_columns(files: Sequence[DataFile], access: Access | None) -> bool:
+def _hasindex_columns(files: Sequence[DataFile], access: Access | None) -> bool:
     """Whether a tree in a folder of the first readable file has index columns."""
     for one in files:
         try:
             file = _core.File(one.opens, access)
-            return any(_index_columns(file.tree(tree).paths()) for tree in _folder_trees(one, access))
+            return any(index_columns(file.tree(tree).paths()) for tree in _folder_trees(one, access))
         except FILE_ERRORS:
             continue
     return False
