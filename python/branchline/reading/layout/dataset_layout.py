@@ -74,7 +74,7 @@ class DatasetLayout:
     @property
     def size_bytes(self) -> int:
         """Total size of the files."""
-        return sum(one.size_bytes for one in self.files)
+        return sum({one.path: one.size_bytes for one in self.files}.values())
 
     @property
     def small(self) -> list[FileFacts]:

@@ -49,9 +49,10 @@ class JoinedRows:
         is_ascending = bool((valid[1:] >= valid[:-1]).all())
         if not is_ascending:
             order = np.argsort(valid, kind="stable")
-            valid, kept = valid[order], order if kept is None else kept[order]
+            valid = valid[order]
+            kept = order if kept is None else kept[order]
         elif kept is not None and len(kept) and int(kept[-1] - kept[0]) == len(kept) - 1:
-            kept, first = None, int(kept[0])
+            first, kept = int(kept[0]), None
         # Numbers of the same type as the column spare a copy of it.
         is_wide = entries_count <= np.iinfo(valid.dtype).max
         entries = np.arange(entries_count + 1, dtype=valid.dtype if is_wide else np.int64)

@@ -16,7 +16,8 @@ from branchline.records.report.troubles import (
     trouble_sentences,
     warning_sentences,
 )
-from branchline.records.sensors.record import JobRecord, MissingCompanion
+from branchline.records.sensors.record import JobRecord
+from branchline.records.sensors.record_parts import MissingCompanion
 
 
 def summary(job: JobRecord, advice: Sequence[Advice] = ()) -> list[str]:

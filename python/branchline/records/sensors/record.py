@@ -16,7 +16,9 @@ from branchline.records.sensors.job_measures import MeasureRecord
 from branchline.records.sensors.record_parts import (
     BasketCounts,
     DatasetFile,
+    JoinRecord,
     LookupRecord,
+    MissingCompanion,
     ParameterRecord,
     ReadCounts,
     RecoveredFile,
@@ -379,26 +381,6 @@ class LostWorker:
     is_dead: bool = False
     host: str = ""
     log: str = ""
-
-
-@dataclass
-class MissingCompanion:
-    """A companion that lacks some events: the number of missing events, and the first few missing events."""
-
-    name: str
-    events_missing: int = 0
-    first: list[str] = field(default_factory=list)
-
-
-@dataclass
-class JoinRecord:
-    """A join by index column: the number of joined ``rows``, and of ``negative`` indices, whose rows belong to no
-    event.
-    """
-
-    name: str
-    rows: int = 0
-    negative: int = 0
 
 
 @dataclass

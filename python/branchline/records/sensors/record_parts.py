@@ -199,3 +199,23 @@ class SourceRecord:
     size_bytes: int = 0
     commit: str = ""
     state: str = NOT_IN_GIT
+
+
+@dataclass
+class MissingCompanion:
+    """A companion that lacks some events: the number of missing events, and the first few missing events."""
+
+    name: str
+    events_missing: int = 0
+    first: list[str] = field(default_factory=list)
+
+
+@dataclass
+class JoinRecord:
+    """A join by index column: the number of joined ``rows``, and of ``negative`` indices, whose rows belong to no
+    event.
+    """
+
+    name: str
+    rows: int = 0
+    negative: int = 0

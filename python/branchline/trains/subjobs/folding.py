@@ -17,15 +17,8 @@ from branchline.base.limits import FOLD_FAN_IN
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.subjob import Finished, Folded, Held, Message, SubJob
 from branchline.records.sensors.job_measures import added_measures
-from branchline.records.sensors.record import (
-    BranchRecord,
-    FileRecord,
-    JoinRecord,
-    MemoryRetry,
-    MergeStage,
-    MissingCompanion,
-    WagonFault,
-)
+from branchline.records.sensors.record import BranchRecord, FileRecord, MemoryRetry, MergeStage, WagonFault
+from branchline.records.sensors.record_parts import JoinRecord, MissingCompanion
 from branchline.records.sensors.storage_counts import added_troubles, distinct_links
 from branchline.trains.subjobs.share_records import RecordTable, added_joins, added_sites, companions_missing
 from branchline.trains.subjobs.share_result import ReadRecords, ShareResult, WagonShare, WorkerTimes

@@ -20,14 +20,13 @@ from branchline.reading.trees.tree import Tree
 from branchline.records.sensors.record import (
     BranchRecord,
     FileRecord,
-    JoinRecord,
-    MissingCompanion,
     SiteReading,
     SkippedFile,
     StorageRecord,
     StorageRemark,
     Totals,
 )
+from branchline.records.sensors.record_parts import JoinRecord, MissingCompanion
 from branchline.records.sensors.storage_counts import take_troubles
 from branchline.records.sensors.this_process import host
 from branchline.trains.subjobs.locality import Locality

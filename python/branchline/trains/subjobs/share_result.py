@@ -22,15 +22,14 @@ from branchline.records.sensors.record import (
     BranchRecord,
     FileRecord,
     JobFault,
-    JoinRecord,
     LinkRecord,
     MemoryRetry,
-    MissingCompanion,
     SiteReading,
     SkippedFile,
     TroubleRecord,
     WagonFault,
 )
+from branchline.records.sensors.record_parts import JoinRecord, MissingCompanion
 from branchline.trains.subjobs.shares import ChunkSizes
 from branchline.trains.subjobs.used_inputs import UsedCode
 from branchline.trains.wagons.wagons import Wagon

@@ -22,7 +22,8 @@ from branchline.reading.trees.companion_trees import CompanionFile, CompanionRan
 from branchline.reading.trees.file import File
 from branchline.reading.trees.joined_trees import JoinedTrees
 from branchline.reading.trees.stream import Chunk
-from branchline.records.sensors.record import FileRecord, JoinRecord, MissingCompanion
+from branchline.records.sensors.record import FileRecord
+from branchline.records.sensors.record_parts import JoinRecord, MissingCompanion
 from branchline.trains.wagons.views import array_view
 
 

@@ -385,10 +385,9 @@ class VariedColumns:
         if member and ".".join(member) not in names:
             near = near_names_hint(".".join(member), names)
             raise NoSuchKeyError(f"the join {join!r} has no branch {'.'.join(member)!r}", hint=near)
-        beginning = f"{join}."
-        varied = (
-            {} if member else {(one.removeprefix(beginning),): one for one in self._arrays if one.startswith(beginning)}
-        )
+        varied: dict[tuple[str, ...], str] = {}
+        if not member:
+            varied = {(one.partition(".")[2],): one for one in self._arrays if one.startswith(f"{join}.")}
         return name, varied
 
     def _below(self, path: str, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
