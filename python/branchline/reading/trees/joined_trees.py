@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import awkward as ak
@@ -24,49 +23,47 @@ from branchline.reading.trees.tree import Tree
 
 @dataclass(frozen=True)
 class JoinedRows:
-    """The rows that refer to each entry of the main tree.
+    """The rows that refer to an entry of the main tree, in the order of the entries.
 
-    - ``offsets`` has the position of each entry's first row among the rows that refer to an entry, and their number.
-    - ``rows`` are the numbers of these rows in the order of the entries; None if they are consecutive, from ``first``.
+    - ``entries`` has the entry of each of these rows.
+    - ``rows`` are the numbers of the rows; None if they are consecutive, from ``first``.
     - ``is_ascending`` means that later entries have later rows.
     - ``negative_count`` is the number of rows with a negative index, which refer to no entry.
     """
 
-    offsets: NDArray[np.int64]
+    entries: NDArray[Any]
     rows: NDArray[np.int64] | None
     first: int
     is_ascending: bool
     negative_count: int
 
     @classmethod
-    def of(cls, index: NDArray[Any], entries_count: int) -> JoinedRows:
-        """Return the rows for an index column without indices beyond the last entry. Sorts only if it is not sorted."""
+    def of(cls, index: NDArray[Any]) -> JoinedRows:
+        """Return the rows for an index column. Sorts only if it is not sorted."""
         kept: NDArray[np.int64] | None = None
         if len(index) and index.min() < 0:
             kept = np.flatnonzero(index >= 0)
-        valid = index if kept is None else index[kept]
-        negative_count, first = len(index) - len(valid), 0
-        is_ascending = bool((valid[1:] >= valid[:-1]).all())
+        entries = index if kept is None else index[kept]
+        negative_count, first = len(index) - len(entries), 0
+        is_ascending = bool((entries[1:] >= entries[:-1]).all())
         if not is_ascending:
-            order = np.argsort(valid, kind="stable")
-            valid = valid[order]
+            order = np.argsort(entries, kind="stable")
+            entries = entries[order]
             kept = order if kept is None else kept[order]
         elif kept is not None and len(kept) and int(kept[-1] - kept[0]) == len(kept) - 1:
             first, kept = int(kept[0]), None
-        # Numbers of the same type as the column spare a copy of it.
-        is_wide = entries_count <= np.iinfo(valid.dtype).max
-        entries = np.arange(entries_count + 1, dtype=valid.dtype if is_wide else np.int64)
-        offsets = np.searchsorted(valid, entries).astype(np.int64, copy=False)
-        return cls(offsets, kept, first, is_ascending, negative_count)
+        return cls(entries, kept, first, is_ascending, negative_count)
 
-    @property
-    def count(self) -> int:
-        """Number of rows that refer to an entry."""
-        return int(self.offsets[-1])
+    def offsets(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the position of the first row of each entry in a range, and the position after the last row."""
+        # Numbers of the same type as the column spare a copy of it.
+        is_wide = stop <= np.iinfo(self.entries.dtype).max
+        wanted = np.arange(start, stop + 1, dtype=self.entries.dtype if is_wide else np.int64)
+        return np.searchsorted(self.entries, wanted).astype(np.int64, copy=False)
 
     def limits(self, start: int, stop: int) -> tuple[int, int]:
         """Return the first row of a range of entries, and one past the last row."""
-        begin, end = int(self.offsets[start]), int(self.offsets[stop])
+        begin, end = self.offsets(start, stop)[[0, -1]].tolist()
         if begin == end:
             return 0, 0
         if self.rows is None:
@@ -101,6 +98,8 @@ class JoinedTrees:
                     what = f"the branch {path} is in {self._owners[path].path} and in {one.path}"
                     raise DatasetError(what, path=file.path, hint=f"join the trees of {join.name} separately")
                 self._owners[path] = one
+        self._rows_count = first.entries_count
+        self._rows: JoinedRows | None = None
         self._range: tuple[int, int] = (0, 0)
         self._columns: dict[str, ak.contents.Content] = {}
         self._selected: dict[str, ak.contents.Content] = {}
@@ -122,12 +121,14 @@ class JoinedTrees:
         """Paths of the branches that can be read."""
         return list(self._owners)
 
-    @cached_property
+    @property
     def rows(self) -> JoinedRows:
-        """The rows that refer to each entry. Reads the index column. Raises BadFileError for an index beyond the last
-        entry, and DatasetError for a column that does not contain integers.
+        """The rows that refer to each entry. Reads the index column on first use. Raises BadFileError for an index
+        beyond the last entry, and DatasetError for a column that does not contain integers.
         """
-        return self._rows_of(self._read([self._index], 0, self._trees[0].entries_count)[self._index])
+        if self._rows is None:
+            self._rows = self._rows_of(self._read([self._index], 0, self._rows_count)[self._index])
+        return self._rows
 
     def _rows_of(self, column: ak.contents.Content) -> JoinedRows:
         tree = self._trees[0]
@@ -143,23 +144,23 @@ class JoinedTrees:
                 f"{counted(self._entries_count, 'row')} of {self._main}, the first in row {row}: {int(index[row])}"
             )
             raise BadFileError(what, path=tree.file_path, hint="join by a column with row numbers of the main tree")
-        return JoinedRows.of(index, self._entries_count)
+        return JoinedRows.of(index)
 
     def begin(self, start: int, stop: int, wanted: Sequence[str]) -> None:
         """Start a range of entries, of which the branches ``wanted`` will be read. If it has all entries of the main
         tree, these branches and the index column are read together.
         """
         self._selected = {}
-        if "rows" not in self.__dict__ and (start, stop) == (0, self._entries_count):
-            self._range = (0, self._trees[0].entries_count)
+        if self._rows is None and (start, stop) == (0, self._entries_count):
+            self._range = (0, self._rows_count)
             self.read([self._index, *wanted])
-            self.__dict__["rows"] = self._rows_of(self._columns[self._index])
+            self._rows = self._rows_of(self._columns[self._index])
         elif self._range != self._limits(start, stop):
             self._range, self._columns = self._limits(start, stop), {}
 
     def _limits(self, start: int, stop: int) -> tuple[int, int]:
         """Return the range of rows that is read for a range of entries."""
-        whole = (0, self._trees[0].entries_count)
+        whole = (0, self._rows_count)
         if self._range == whole or not self.rows.is_ascending:
             return whole
         return self.rows.limits(start, stop)
@@ -181,7 +182,7 @@ class JoinedTrees:
         """Return one list of records for each entry of the current range. ``read`` is called with the path of a branch
         when it is first used, and has to read it.
         """
-        offsets = self.rows.offsets[start : stop + 1]
+        offsets = self.rows.offsets(start, stop)
         begin, end = int(offsets[0]), int(offsets[-1])
 
         def column(path: str) -> ak.contents.Content:

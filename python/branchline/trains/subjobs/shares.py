@@ -99,9 +99,7 @@ class Share:
             )
             for one in (self, other)
         ]
-        # The trees of a file share one open file, whose reads are counted together.
-        has_folders = any(file.trees for one in (self, other) for file in one.files)
-        is_usual = self.parts == 1 and not self.learn and not (self.is_lean or other.is_lean) and not has_folders
+        is_usual = self.parts == 1 and not self.learn and not (self.is_lean or other.is_lean)
         return how[0] == how[1] and is_usual
 
     @property

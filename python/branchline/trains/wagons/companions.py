@@ -130,7 +130,7 @@ class OpenCompanions:
             if name not in self._counted:
                 self._counted.add(name)
                 known = self._join_records.setdefault(name, JoinRecord(name))
-                known.rows += trees.rows.count
+                known.rows += len(trees.rows.entries)
                 known.negative += trees.rows.negative_count
         branches, record = self._rows.get(name, ([], None))
         if record is None or branches != trees.readable:

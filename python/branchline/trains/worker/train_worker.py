@@ -236,16 +236,17 @@ class Worker:
         """Open a sub-job. If its files are remote, the following sub-jobs are opened in the same stream."""
         share = instance_of(subjob.payload, Share)
         self._locality.learn(share.round_trips)
-        together = [subjob]
+        together, shares = [subjob], [share]
         while len(together) < share.together and self._is_far(share):
             drawn = self._draw_now()
             if drawn is None:
                 break
-            if not share.can_share_stream(instance_of(drawn.payload, Share)):
+            other = instance_of(drawn.payload, Share)
+            if not share.can_share_stream(other) or _shares_file(shares, other):
                 self._drawn = drawn
                 break
             together.append(drawn)
-        shares = [instance_of(one.payload, Share) for one in together]
+            shares.append(other)
         obeys = [self._locality.obey(one.files, share.measures) for one in shares]
         if with_replicas := [file for one in shares for file in one.files if file.replicas]:
             avoided = {location for one in obeys for location in one.avoided}
@@ -564,6 +565,14 @@ def _memory_retry(opened: OpenSubJob, result: ShareResult) -> MemoryRetry:
 
 def _source_of(file: DataFile) -> Source:
     return Source(file.opens, file.tree, file.entry_start, file.entry_stop)
+
+
+def _shares_file(shares: Sequence[Share], other: Share) -> bool:
+    """Return whether a share reads another tree of a file of ``shares``: a stream counts the reads of all trees of a
+    file together, so they cannot be divided between sub-jobs.
+    """
+    known = {file.path: file.tree for one in shares for file in one.files}
+    return any(known.get(file.path, file.tree) != file.tree for file in other.files)
 
 
 def _stops_of(files: Sequence[DataFile]) -> list[int | None]:

@@ -9,8 +9,9 @@ from branchline.reading.trees.joined_trees import JoinedRows
 
 
 def rows_of(found: JoinedRows, entries: int) -> list[list[int]]:
-    every = np.arange(found.first, found.first + found.count) if found.rows is None else found.rows
-    return [every[found.offsets[one] : found.offsets[one + 1]].tolist() for one in range(entries)]
+    every = found.first + np.arange(len(found.entries)) if found.rows is None else found.rows
+    offsets = found.offsets(0, entries)
+    return [every[offsets[one] : offsets[one + 1]].tolist() for one in range(entries)]
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i4", "i8", "u2", "u8", ">i4"])
@@ -21,10 +22,11 @@ def test_each_entry_has_the_rows_that_refer_to_it(dtype: str, seed: int) -> None
     lowest = 0 if "u" in dtype else -1
     index = random.integers(lowest, entries, int(random.integers(0, 300))).astype(dtype)
     for given in (index, np.sort(index), np.sort(index)[::-1]):
-        found = JoinedRows.of(given, entries)
+        found = JoinedRows.of(given)
         assert rows_of(found, entries) == [np.flatnonzero(given == one).tolist() for one in range(entries)]
         assert found.negative_count == np.sum(given < 0)
         for start, stop in ((0, entries), (entries // 3, entries // 2)):
+            np.testing.assert_array_equal(found.offsets(start, stop), found.offsets(0, entries)[start : stop + 1])
             chosen = [row for rows in rows_of(found, entries)[start:stop] for row in rows]
             assert found.limits(start, stop) == ((min(chosen), max(chosen) + 1) if chosen else (0, 0))
 
@@ -44,13 +46,13 @@ def test_each_entry_has_the_rows_that_refer_to_it(dtype: str, seed: int) -> None
 def test_only_unsorted_indices_are_sorted(
     index: list[int], rows: list[int] | None, first: int, *, is_ascending: bool
 ) -> None:
-    found = JoinedRows.of(np.array(index, "i4"), 4)
+    found = JoinedRows.of(np.array(index, "i4"))
     assert (found.rows if found.rows is None else found.rows.tolist(), found.first) == (rows, first)
     assert found.is_ascending is is_ascending
 
 
 def test_more_entries_than_the_type_of_the_index_has_values() -> None:
-    assert rows_of(JoinedRows.of(np.array([127, 3], "i1"), 1000), 1000)[127] == [0]
+    assert rows_of(JoinedRows.of(np.array([127, 3], "i1")), 1000)[127] == [0]
 
 
 def test_a_sorted_column_is_not_sorted_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,4 +60,4 @@ def test_a_sorted_column_is_not_sorted_again(monkeypatch: pytest.MonkeyPatch) ->
         raise AssertionError("sorted")
 
     monkeypatch.setattr(np, "argsort", refuse)
-    assert JoinedRows.of(np.array([0, 0, 1, -1], "i4"), 2).count == 3
+    assert len(JoinedRows.of(np.array([0, 0, 1, -1], "i4")).entries) == 3
