@@ -15,6 +15,7 @@ from tests.branchline_command import run_branchline
 
 import branchline
 from branchline.base.quantities import count
+from branchline.reading.access import Access
 from branchline.records.report.job_summary import summary
 from branchline.records.report.sections import conditions
 
@@ -257,3 +258,21 @@ def test_the_command_takes_patterns_and_joins(ao2d: Path, tmp_path: Path) -> Non
     wrong = run_branchline(tmp_path, [*command, "--force", "--join", "O2track_iu"])
     assert wrong.returncode == 1
     assert "'O2track_iu' is not a join (write NAME=TREE by BRANCH" in wrong.stderr
+
+
+def places(events: Any) -> list[float]:
+    """The position of each collision."""
+    return flat(events.fPosZ)
+
+
+def test_files_far_away_count_the_events_of_all_folders(
+    ao2d: Path, folders: list[Folder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", 1)
+    far = Access(requests_in_flight=4)
+    each = [f"{ao2d}/AO2D-{int(number > 2)}.root:{one.name}/O2collision_001" for number, one in enumerate(folders)]
+    for files in (f"{ao2d}/AO2D-*.root:{PATTERN}", each):
+        result = branchline.run([places], files, workers=1, access=far)
+        assert (result.errors, result.outputs["places"]) == ([], wanted(folders)["z"])
+        events = {Path(one["path"]).name: one["events"] for one in result.job["files"]}
+        assert events == {"AO2D-0.root": 70, "AO2D-1.root": 45}
