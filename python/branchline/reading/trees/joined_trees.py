@@ -73,11 +73,7 @@ class JoinedRows:
 
 
 class JoinedTrees:
-    """The trees of a join in the folder of a main tree.
-
-    Branches are read for one range of entries at a time; if the rows are in a different order than the entries, they
-    are read completely, and kept.
-    """
+    """The trees of a join in the folder of a main tree."""
 
     def __init__(self, join: Join, file: File, main_tree: str, entries_count: int) -> None:
         self.join = join
@@ -98,11 +94,10 @@ class JoinedTrees:
                     what = f"the branch {path} is in {self._owners[path].path} and in {one.path}"
                     raise DatasetError(what, path=file.path, hint=f"join the trees of {join.name} separately")
                 self._owners[path] = one
-        self._rows_count = first.entries_count
+        self._whole = (0, first.entries_count)
         self._rows: JoinedRows | None = None
-        self._range: tuple[int, int] = (0, 0)
+        # Branches of which all rows were read.
         self._columns: dict[str, ak.contents.Content] = {}
-        self._selected: dict[str, ak.contents.Content] = {}
 
     def record(self) -> LazyRecord:
         """The record of a row: the branches and groups of all trees by name. It may be used for all folders with the
@@ -127,7 +122,10 @@ class JoinedTrees:
         beyond the last entry, and DatasetError for a column that does not contain integers.
         """
         if self._rows is None:
-            self._rows = self._rows_of(self._read([self._index], 0, self._rows_count)[self._index])
+            column = self._columns.get(self._index)
+            self._rows = self._rows_of(
+                self.read([self._index], *self._whole)[self._index] if column is None else column
+            )
         return self._rows
 
     def _rows_of(self, column: ak.contents.Content) -> JoinedRows:
@@ -146,43 +144,54 @@ class JoinedTrees:
             raise BadFileError(what, path=tree.file_path, hint="join by a column with row numbers of the main tree")
         return JoinedRows.of(index)
 
-    def begin(self, start: int, stop: int, wanted: Sequence[str]) -> None:
-        """Start a range of entries, of which the branches ``wanted`` will be read. If it has all entries of the main
-        tree, these branches and the index column are read together.
+    def range(self, start: int, stop: int, wanted: Sequence[str]) -> JoinedRange:
+        """Return the rows of a range of entries. If it has all entries of the main tree, the branches ``wanted`` are
+        read together with the index column.
+
+        If later entries have earlier rows, all rows are read and kept, since each range may need any of them.
         """
-        self._selected = {}
         if self._rows is None and (start, stop) == (0, self._entries_count):
-            self._range = (0, self._rows_count)
-            self.read([self._index, *wanted])
-            self._rows = self._rows_of(self._columns[self._index])
-        elif self._range != self._limits(start, stop):
-            self._range, self._columns = self._limits(start, stop), {}
+            new = dict.fromkeys([self._index, *(path for path in wanted if path in self._owners)])
+            self._columns |= self.read(list(new), *self._whole)
+        limits = self.rows.limits(start, stop) if self.rows.is_ascending and not self._columns else self._whole
+        return JoinedRange(self, (start, stop), limits, self._columns if limits == self._whole else {})
 
-    def _limits(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the range of rows that is read for a range of entries."""
-        whole = (0, self._rows_count)
-        if self._range == whole or not self.rows.is_ascending:
-            return whole
-        return self.rows.limits(start, stop)
-
-    def read(self, wanted: Sequence[str]) -> None:
-        """Read branches for the current range of entries, in one pass over each tree."""
-        new = dict.fromkeys(path for path in wanted if path not in self._columns and path in self._owners)
-        if new:
-            self._columns |= self._read(list(new), *self._range)
-
-    def _read(self, paths: Sequence[str], start: int, stop: int) -> dict[str, ak.contents.Content]:
+    def read(self, paths: Sequence[str], start: int, stop: int) -> dict[str, ak.contents.Content]:
+        """Read a range of rows of some branches, in one pass over each tree. Unknown branches are left out."""
         found: dict[str, ak.contents.Content] = {}
         for tree in self._trees:
             own = [path for path in paths if self._owners.get(path) is tree]
             found |= read_columns([tree.source(start, stop)], own, tree.shape.empty)
         return found
 
-    def array(self, start: int, stop: int, record: LazyRecord, read: Callable[[str], None]) -> ak.Array:
-        """Return one list of records for each entry of the current range. ``read`` is called with the path of a branch
-        when it is first used, and has to read it.
+
+class JoinedRange:
+    """The joined rows of a range of entries. ``columns`` are the branches that were read for the rows in ``limits``."""
+
+    def __init__(
+        self,
+        trees: JoinedTrees,
+        entries: tuple[int, int],
+        limits: tuple[int, int],
+        columns: dict[str, ak.contents.Content],
+    ) -> None:
+        self._trees = trees
+        self._entries = entries
+        self._limits = limits
+        self._columns = columns
+        self._selected: dict[str, ak.contents.Content] = {}
+
+    def read(self, wanted: Sequence[str]) -> None:
+        """Read branches, unless they were read before."""
+        new = [path for path in wanted if path not in self._columns]
+        if new:
+            self._columns |= self._trees.read(new, *self._limits)
+
+    def array(self, record: LazyRecord, read: Callable[[str], None]) -> ak.Array:
+        """Return one list of records for each entry. ``read`` is called with the path of a branch when it is first
+        used, and has to read it.
         """
-        offsets = self.rows.offsets(start, stop)
+        offsets = self._trees.rows.offsets(*self._entries)
         begin, end = int(offsets[0]), int(offsets[-1])
 
         def column(path: str) -> ak.contents.Content:
@@ -196,12 +205,12 @@ class JoinedTrees:
 
     @property
     def size_bytes(self) -> int:
-        """Size in memory of the branches that were used in the current range of entries."""
+        """Size in memory of the branches that were used."""
         return sum(int(ak.Array(layout).nbytes) for layout in self._selected.values())
 
     def _rows_between(self, column: ak.contents.Content, begin: int, end: int) -> ak.contents.Content:
-        before = self._range[0]
-        if self.rows.rows is None:
-            first = self.rows.first - before
+        rows, before = self._trees.rows, self._limits[0]
+        if rows.rows is None:
+            first = rows.first - before
             return column[first + begin : first + end]
-        return ak.Array(column)[self.rows.rows[begin:end] - before].layout
+        return ak.Array(column)[rows.rows[begin:end] - before].layout

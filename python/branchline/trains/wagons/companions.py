@@ -20,7 +20,7 @@ from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.joins import folder_of
 from branchline.reading.trees.companion_trees import CompanionFile, CompanionRange, reading_of
 from branchline.reading.trees.file import File
-from branchline.reading.trees.joined_trees import JoinedTrees
+from branchline.reading.trees.joined_trees import JoinedRange, JoinedTrees
 from branchline.reading.trees.stream import Chunk
 from branchline.records.sensors.record import FileRecord
 from branchline.records.sensors.record_parts import JoinRecord, MissingCompanion
@@ -47,7 +47,7 @@ class OpenCompanions:
         self._counted: set[str] = set()
         # The records of joins by name, with the branches for which they were made.
         self._rows: dict[str, tuple[list[str], LazyRecord]] = {}
-        self._joined_now: set[str] = set()
+        self._joined_ranges: dict[str, JoinedRange] = {}
         self._join_records: dict[str, JoinRecord] = {}
         self._wanted: dict[str, list[str]] = {}
         self._ranges: dict[str, CompanionRange] = {}
@@ -67,7 +67,7 @@ class OpenCompanions:
         elif tree != self._tree:
             self._open, self._joined, self._counted = {}, {}, set()
         self._file, self._tree = file, tree
-        self._ranges, self._joined_now = {}, set()
+        self._ranges, self._joined_ranges = {}, {}
         self._limits = (chunk.entry_start, chunk.entry_stop)
 
     def names(self) -> list[str]:
@@ -118,15 +118,13 @@ class OpenCompanions:
             self._open_trees[file.path] = join.trees_in(folder_of(self._tree[0]))[0]
         return self._joined[name]
 
-    def joined(self, name: str, read: Callable[[str], None]) -> ak.Array:
-        """Return the joined rows of the chunk's events, one list of records per event. When a branch is first used,
-        ``read`` is called with its path, and has to call `read_joined`. Raises the errors of opening, and of reading
-        the index column.
+    def joined(self, name: str) -> tuple[JoinedRange, LazyRecord]:
+        """Return the joined rows of the chunk's events, and the record of a row. Raises the errors of opening, and of
+        reading the index column.
         """
         trees = self.trees_of_join(name)
-        if name not in self._joined_now:
-            trees.begin(*self._limits, self._wanted.get(name, ()))
-            self._joined_now.add(name)
+        if name not in self._joined_ranges:
+            self._joined_ranges[name] = trees.range(*self._limits, self._wanted.get(name, ()))
             if name not in self._counted:
                 self._counted.add(name)
                 known = self._join_records.setdefault(name, JoinRecord(name))
@@ -136,22 +134,19 @@ class OpenCompanions:
         if record is None or branches != trees.readable:
             record = trees.record()
             self._rows[name] = trees.readable, record
-        return trees.array(*self._limits, record, read)
+        return self._joined_ranges[name], record
 
-    def read_joined(self, name: str, path: str) -> None:
-        """Read a branch of a join for the chunk's events, with all branches of the join that were used before."""
+    def wanted(self, name: str, path: str) -> list[str]:
+        """Return the branches of a companion or join that have been used, including this branch."""
         wanted = self._wanted.setdefault(name, [])
         if path not in wanted:
             wanted.append(path)
-        self._joined[name].read(wanted)
+        return wanted
 
     def read(self, name: str, path: str) -> CompanionRange:
         """Read a branch of a companion, and return the entries of the companion that belong to the chunk."""
-        wanted = self._wanted.setdefault(name, [])
-        if path not in wanted:
-            wanted.append(path)
         of_chunk = self.range(name)
-        of_chunk.read([one for one in wanted if one in of_chunk.companion.shape.readable_set])
+        of_chunk.read([one for one in self.wanted(name, path) if one in of_chunk.companion.shape.readable_set])
         return of_chunk
 
     def _close(self) -> None:
@@ -160,12 +155,12 @@ class OpenCompanions:
             if record is not None:
                 self._records.append(replace(record_of(FileRecord, record), entries=None))
         self._files, self._open_trees, self._open, self._joined, self._ranges = {}, {}, {}, {}, {}
-        self._joined_now, self._counted = set(), set()
+        self._joined_ranges, self._counted = {}, set()
 
     @property
     def size_bytes(self) -> int:
         """Number of bytes read from companions and joined trees for the current chunk."""
-        joined = sum(self._joined[name].size_bytes for name in self._joined_now)
+        joined = sum(one.size_bytes for one in self._joined_ranges.values())
         return joined + sum(one.size_bytes for one in self._ranges.values())
 
     def take_records(self) -> list[FileRecord]:

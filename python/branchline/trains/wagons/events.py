@@ -126,14 +126,15 @@ class ChunkColumns:
             hint = "give the join another name"
             raise WagonError(f"the tree also has a branch {join!r}", path=self.chunk.path, hint=hint)
         companions = self._open_companions()
+        with self.reading():
+            of_chunk, record = companions.joined(join)
 
         def read(path: str) -> None:
             with self.reading():
-                companions.read_joined(join, path)
+                of_chunk.read(companions.wanted(join, path))
             self.touched_in_companions.setdefault(self.wagon, set()).add(f"{join}:{path}")
 
-        with self.reading():
-            return companions.joined(join, read)
+        return of_chunk.array(record, read)
 
     def _open_companions(self) -> OpenCompanions:
         assert self._companions is not None

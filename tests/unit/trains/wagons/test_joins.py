@@ -199,6 +199,19 @@ def test_a_missing_tree_stops_the_wagon_and_a_wrong_index_the_job(ao2d: Path, tm
     assert [one["entries_lost"] for one in result.job["skipped"]] == [10]
 
 
+@pytest.mark.parametrize("step", [3, 1000])
+def test_arrays_that_are_used_after_their_chunk_have_its_rows(ao2d: Path, folders: list[Folder], step: int) -> None:
+    kept: list[ak.Array] = []
+
+    def returned(events: Any) -> ak.Array:
+        kept.append(events.Tracks)
+        return events.Tracks.fTgl
+
+    result = run(ao2d, returned, workers=0, step_size=step)
+    assert (result.errors, result.outputs["returned"].to_list()) == ([], wanted(folders)["tgl"])
+    assert [values for one in kept for values in one.fTPCNCls.to_list()] == wanted(folders)["clusters"]
+
+
 def test_a_name_that_the_tree_has_is_refused(ao2d: Path) -> None:
     with pytest.warns(UserWarning, match="the tree also has a branch 'fPosZ'"):
         branchline.run([position], f"{ao2d}/AO2D-0.root:{PATTERN}", join={"fPosZ": JOIN["V0s"]}, workers=0)
