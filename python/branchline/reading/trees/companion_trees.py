@@ -109,15 +109,20 @@ def reading_of(file: File, tree_path: str | None = None) -> FileReading | None:
 
 
 def read_columns(
-    sources: Sequence[Source], paths: Sequence[str], empty: Callable[[str], ak.contents.Content]
+    sources: Sequence[Source],
+    paths: Sequence[str],
+    empty: Callable[[str], ak.contents.Content],
+    optional: Sequence[str] = (),
 ) -> dict[str, ak.contents.Content]:
-    """Read branches of several sources in one pass. ``empty`` returns a branch without entries."""
+    """Read branches of several sources in one pass. ``empty`` returns a branch without entries, ``optional`` are
+    branches that not all sources have.
+    """
     if not paths:
         return {}
     parts: dict[str, list[ak.contents.Content]] = {path: [] for path in paths}
-    with ChunkStream(sources, list(paths), step_size="1 TB") as stream:
+    with ChunkStream(sources, list(paths), optional=list(optional), step_size="1 TB") as stream:
         for chunk in stream:
-            for path in paths:
+            for path in chunk.branches if optional else paths:
                 parts[path].append(chunk.array(path).layout)
     whole = {path: layouts or [empty(path)] for path, layouts in parts.items()}
     return {path: one[0] if len(one) == 1 else ak.concatenate(one, highlevel=False) for path, one in whole.items()}

@@ -157,12 +157,12 @@ class JoinedTrees:
         return JoinedRange(self, (start, stop), limits, self._columns if limits == self._whole else {})
 
     def read(self, paths: Sequence[str], start: int, stop: int) -> dict[str, ak.contents.Content]:
-        """Read a range of rows of some branches, in one pass over each tree. Unknown branches are left out."""
-        found: dict[str, ak.contents.Content] = {}
-        for tree in self._trees:
-            own = [path for path in paths if self._owners.get(path) is tree]
-            found |= read_columns([tree.source(start, stop)], own, tree.shape.empty)
-        return found
+        """Read a range of rows of some branches, in one pass over the trees. Unknown branches are left out."""
+        own = [path for path in paths if path in self._owners]
+        sources = [tree.source(start, stop) for tree in dict.fromkeys(self._owners[path] for path in own)]
+        # Each branch is in one of the trees.
+        optional = own if len(sources) > 1 else ()
+        return read_columns(sources, own, lambda path: self._owners[path].shape.empty(path), optional)
 
 
 class JoinedRange:

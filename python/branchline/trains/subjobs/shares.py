@@ -177,7 +177,8 @@ def cut(files: Sequence[DataFile], step_size: int | str | None = None) -> list[S
     the same elements are grouped instead, and the shares are sorted by their first files.
     """
     total = sum(one.share_bytes or 0 for one in files)
-    limit = SUBJOB_MIN_BYTES
+    # Folders of a file are like parts of a file: each sub-job opens the file again.
+    limit = SUBJOB_MIN_BYTES * (READ_PARTS_OF_MIN if any(one.trees for one in files) else 1)
     while 2 * limit <= min(total // SUBJOBS_WANTED, SUBJOB_MAX_BYTES):
         limit *= 2
     cut_at_size = partial(
