@@ -28,6 +28,7 @@ LONG = [
         "guides/site-admin.md",
         "guides/data-manager.md",
         "guides/advice.md",
+        "guides/ao2d.md",
         "guides/cookbook.md",
         "moving/from-root.md",
     )
