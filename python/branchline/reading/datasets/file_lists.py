@@ -224,8 +224,8 @@ def _one_dataset(
         raise DatasetError(f"the metadata of dataset {name!r} are not a mapping", path=source or None)
     if isinstance(content, Mapping) and content.get("companions"):
         template = replace(template, companions=companions_of(content["companions"]))
-    if described.get("join"):
-        template = replace(template, joins=joins_of(described["join"]))
+    if isinstance(content, Mapping) and content.get("join"):
+        template = replace(template, joins=joins_of(content["join"]))
     if described.get("sites") is not None:
         template = replace(template, sites=ElementSites.of(described["sites"], source))
     if described.get("sample") is not None:
