@@ -40,19 +40,22 @@ class JoinedRows:
     @classmethod
     def of(cls, index: NDArray[Any]) -> JoinedRows:
         """Return the rows for an index column. Sorts only if it is not sorted."""
-        kept: NDArray[np.int64] | None = None
+        entries, first = index, 0
+        rows: NDArray[np.int64] | None = None
         if len(index) and index.min() < 0:
-            kept = np.flatnonzero(index >= 0)
-        entries = index if kept is None else index[kept]
-        negative_count, first = len(index) - len(entries), 0
+            rows = np.flatnonzero(index >= 0)
+            if len(rows) and int(rows[-1] - rows[0]) == len(rows) - 1:
+                # Rows without an entry are before or after all others: the column is not copied.
+                first, entries = int(rows[0]), index[rows[0] : rows[-1] + 1]
+                rows = None
+            else:
+                entries = index[rows]
         is_ascending = bool((entries[1:] >= entries[:-1]).all())
         if not is_ascending:
             order = np.argsort(entries, kind="stable")
             entries = entries[order]
-            kept = order if kept is None else kept[order]
-        elif kept is not None and len(kept) and int(kept[-1] - kept[0]) == len(kept) - 1:
-            first, kept = int(kept[0]), None
-        return cls(entries, kept, first, is_ascending, negative_count)
+            rows, first = (order + first if rows is None else rows[order]), 0
+        return cls(entries, rows, first, is_ascending, len(index) - len(entries))
 
     def offsets(self, start: int, stop: int) -> NDArray[np.int64]:
         """Return the position of the first row of each entry in a range, and the position after the last row."""
