@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -55,6 +56,23 @@ def dask_cluster(folder: Path) -> Iterator[PlaceHere]:
     }
     with local_cluster(2, **settings) as cluster:
         yield PlaceHere({"on": cluster}, revives=True)
+
+
+def parsl_pool(folder: Path) -> Iterator[PlaceHere]:
+    from parsl import Config
+    from parsl.concurrent import ParslPoolExecutor
+    from parsl.executors import HighThroughputExecutor
+    from parsl.providers import LocalProvider
+
+    workers = HighThroughputExecutor(
+        address="127.0.0.1", max_workers_per_node=2, heartbeat_period=1, provider=LocalProvider()
+    )
+    config = Config([workers], run_dir=str(folder / "runinfo"), initialize_logging=False)
+    with pytest.MonkeyPatch.context() as patch:
+        # Parsl finds its own commands in PATH.
+        patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        with ParslPoolExecutor(config) as executor:
+            yield PlaceHere({"on": executor}, revives=True)
 
 
 def dask_over_tcp(folder: Path) -> Iterator[PlaceHere]:
@@ -127,6 +145,7 @@ PLACES: dict[str, Callable[[Path], Iterator[PlaceHere]]] = {
     "local processes": local_processes,
     "threads": threads,
     "processes of an executor": processes,
+    "Parsl": parsl_pool,
     "Dask": dask_cluster,
     "Dask over TCP": dask_over_tcp,
 }

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed import LocalCluster
+from distributed import Client, LocalCluster, default_client
+from parsl.executors import HighThroughputExecutor
 from tests.branchline_command import run_branchline
 from tests.clusters.conformance import EVENTS, FILES, Case, digest, when
 from tests.clusters.farm import EVENTS_PER_FILE, Train
@@ -22,8 +23,9 @@ from tests.stores.servers import free_port
 from tests.unit.trains.wagons.test_used_inputs import install
 
 import branchline
-from branchline.errors import BranchlineError, OptionError
+from branchline.errors import BranchlineError, MissingPackageError, OptionError
 from branchline.jobs.pools.pool import PoolError
+from branchline.jobs.where import where_of
 from branchline.records.sensors.record import JobRecord
 
 FAILING = """
@@ -196,7 +198,65 @@ def test_a_train_can_run_beside_another_on_one_client(empty_cluster: LocalCluste
     assert {digest(one) for one in results} == {case.expected}
 
 
-@pytest.mark.parametrize("on", ["slrm", "dask", "dask=", "dask=host:8786", "", 7])
+class OtherCluster:
+    """A cluster of another package, whose ``get_client`` creates a client for each call, as that of dask-gateway."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.clients: list[Client] = []
+
+    def get_client(self, set_as_default: bool = True) -> Client:
+        self.clients.append(Client(self._address, set_as_default=set_as_default))
+        return self.clients[-1]
+
+
+class SharedClient:
+    """A cluster that returns the same client for each call."""
+
+    def __init__(self, client: object) -> None:
+        self.client = client
+
+    def get_client(self) -> object:
+        return self.client
+
+
+def test_a_train_runs_on_anything_that_has_a_client(empty_cluster: LocalCluster, data: Path, tmp_path: Path) -> None:
+    """A client that is created for the train is closed and never becomes the default client; others stay open."""
+    empty_cluster.scale(1)
+    wagons = write_wagons(tmp_path / "wagons", PLAIN)
+    with Client(empty_cluster) as own:
+        other, shared = OtherCluster(empty_cluster.scheduler_address), SharedClient(own)
+        for on in (other, shared):
+            case = Case(PlaceHere({"on": on}), data, tmp_path)
+            assert digest(case.run(wagons)) == case.expected
+            assert default_client() is own
+        [client] = other.clients
+        assert client.status == "closed"
+        assert own.status == "running"
+        with pytest.raises(PoolError, match=r"get_client\(\) of the SharedClient returned no Dask client"):
+            branchline.run(wagons, str(data), on=SharedClient(None))
+
+
+def test_an_executor_of_parsl_alone_is_refused_with_the_remedy() -> None:
+    with pytest.raises(OptionError) as caught:
+        where_of(HighThroughputExecutor(address="127.0.0.1"))
+    assert str(caught.value).startswith("a job cannot run on a HighThroughputExecutor (")
+    assert "parsl.concurrent.ParslPoolExecutor(parsl.Config(executors=[...]))" in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+def test_an_address_of_dask_gateway_is_refused_with_the_remedy() -> None:
+    with pytest.raises(OptionError, match=r"needs the certificate .*on=dask_gateway.Gateway\(\).connect"):
+        where_of("dask=gateway://host:8786/1234")
+
+
+def test_ray_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("branchline.jobs.pools.ray_executor.importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(MissingPackageError, match="pip install ray"):
+        where_of("ray")
+
+
+@pytest.mark.parametrize("on", ["slrm", "dask", "dask=", "dask=host:8786", "", 7, Client, pytest])
 def test_what_is_no_place_is_refused(on: Any, data: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="dask=tcp://host:8786"):
         branchline.run(write_wagons(tmp_path, PLAIN), str(data), on=on)

@@ -1,4 +1,4 @@
-"""Every place does the same: in this process, in others of this machine, in an executor, on Dask."""
+"""Every place does the same: in this process, in others of this machine, in an executor, on Parsl, on Dask."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_DIFFERENT = (
     a_subjob_that_goes_on_ending_its_process_is_set_aside,
     ctrl_c_keeps_what_is_done,
 )
-TRIED_BRIEFLY = ("threads", "processes of an executor", "Dask")
+TRIED_BRIEFLY = ("threads", "processes of an executor", "Parsl", "Dask")
 TRIED_RARELY = ("Dask over TCP",)
 KEPT = [
     (name, check)

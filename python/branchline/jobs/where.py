@@ -7,27 +7,32 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from branchline.base.imports import require
 from branchline.errors import OptionError
-from branchline.jobs.pools.pool import Pool
+from branchline.jobs.pools.pool import DaskCluster, Pool
 from branchline.jobs.pools.pooled_workers import PooledWorkers
 from branchline.jobs.program import ModuleFile, SourceFile
 from branchline.jobs.subjob import AfterLoss
 
 if TYPE_CHECKING:
     from distributed import Client
-    from distributed.deploy.cluster import Cluster
 
-WAYS = "write dask=tcp://host:8786, slurm or htcondor; in Python also a Dask client or cluster, or an executor"
+WAYS = "write dask=tcp://host:8786, ray, slurm or htcondor; in Python also a Dask client or cluster, or an executor"
+#: What to pass for packages whose objects are no executors of ``concurrent.futures``.
+_INSTEAD = {
+    "parsl": "pass parsl.concurrent.ParslPoolExecutor(parsl.Config(executors=[...])) with the executor in the list",
+    "ray": 'write on="ray", which uses the cluster that ray.init() has connected',
+}
 
 
 @dataclass(frozen=True)
 class OnDask:
     """A Dask scheduler, given by its address, a client or a cluster."""
 
-    target: Client | Cluster | str = field(repr=False)
+    target: Client | DaskCluster | str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ Where = OnDask | OnExecutor | OnPool
 #: A place, a place's name, an executor, or a Dask client or cluster. The types are strings, so that ``distributed`` is
 #: not imported unless the caller has imported it.
 WhereLike: TypeAlias = "WhereObject | str"
-WhereObject: TypeAlias = "Where | concurrent.futures.Executor | Client | Cluster"
+WhereObject: TypeAlias = "Where | concurrent.futures.Executor | Client | DaskCluster"
 
 
 def clock_of(where: Where | None) -> Callable[[], float]:
@@ -62,25 +67,43 @@ def clock_of(where: Where | None) -> Callable[[], float]:
 
 def where_of(on: object) -> Where:
     """Convert a value of the option ``on`` to a place. Raises OptionError for an unknown place, and MissingPackageError
-    if Dask is not installed.
+    if Dask or Ray is needed and not installed.
     """
     if isinstance(on, OnDask | OnExecutor | OnPool):
         return on
     if isinstance(on, str):
-        name, _, address = on.partition("=")
-        if name != "dask":
-            raise OptionError(f"unknown place {on!r}", hint=WAYS)
-        if "://" not in address:
-            raise OptionError(f"{on!r} has no address of a Dask scheduler", hint="write it like dask=tcp://host:8786")
-        require("distributed")
-        return OnDask(address)
+        return _where_named(on)
     if isinstance(on, concurrent.futures.Executor):
         return OnExecutor(on)
-    # If ``on`` is a client or a cluster, the caller has imported distributed.
+    # If ``on`` is a client, the caller has imported distributed.
     distributed = sys.modules.get("distributed")
-    if distributed is not None and isinstance(on, distributed.Client | distributed.deploy.Cluster):
+    if distributed is not None and isinstance(on, distributed.Client):
         return OnDask(on)
-    raise OptionError(f"a job cannot run on {on!r}", hint=WAYS)
+    if callable(getattr(on, "get_client", None)) and not isinstance(on, type | ModuleType):
+        require("distributed")
+        return OnDask(on)  # type: ignore[arg-type]  # DaskPool checks what the method returns
+    kind = on if isinstance(on, type) else type(on)
+    package = (on.__name__ if isinstance(on, ModuleType) else kind.__module__).partition(".")[0]
+    what = f"the module {on.__name__}" if isinstance(on, ModuleType) else f"a {kind.__qualname__}"
+    raise OptionError(f"a job cannot run on {what}", hint=_INSTEAD.get(package, WAYS))
+
+
+def _where_named(on: str) -> Where:
+    name, _, address = on.partition("=")
+    if name == "ray":
+        # Imported late, because most runs do not use Ray.
+        from branchline.jobs.pools.ray_executor import RayExecutor
+
+        return OnExecutor(RayExecutor(address))
+    if name != "dask":
+        raise OptionError(f"unknown place {on!r}", hint=WAYS)
+    if "://" not in address:
+        raise OptionError(f"{on!r} has no address of a Dask scheduler", hint="write it like dask=tcp://host:8786")
+    if address.startswith("gateway://"):
+        what = f"{on!r} needs the certificate that dask-gateway gives to its client"
+        raise OptionError(what, hint="in Python, pass the cluster: on=dask_gateway.Gateway().connect(NAME)")
+    require("distributed")
+    return OnDask(address)
 
 
 @dataclass(frozen=True)

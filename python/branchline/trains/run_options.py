@@ -143,10 +143,10 @@ class TrainSettings:
     on: WhereLike | None = option_field(
         None,
         "--on",
-        help="dask=tcp://host:8786: run on these workers; slurm, htcondor: submit, and return immediately.",
+        help="dask=tcp://host:8786, ray: run on these workers; slurm, htcondor: submit, and return immediately.",
         group=_PLACE,
         metavar="WHERE",
-        python='"dask=tcp://host:8786", a Dask client or cluster, or an executor; "slurm" or "htcondor": submit it.',
+        python='"dask=tcp://host:8786", "ray", a Dask client or cluster, an executor; "slurm" or "htcondor": submit.',
     )
 
     def __post_init__(self) -> None:

@@ -99,11 +99,6 @@ class _GroupAtWork:
     held: list[int] = field(default_factory=list)
     stop_at: float | None = None
 
-    def __post_init__(self) -> None:
-        # The folder of the stop file. If this machine can see the folder, the job has ended when the folder is deleted.
-        self._job_folder = Path(self.group.settings.stop_file).parent
-        self._sees_job = self._job_folder.exists()
-
     def result(self, forget: Callable[[], None]) -> GroupResult:
         """Run the group to the end and return its result."""
         begin_s = time.monotonic()
@@ -160,7 +155,7 @@ class _GroupAtWork:
         """
         if self.process.is_done:
             return False
-        if _AGENTS.is_cancelled(self.group) or (self._sees_job and not self._job_folder.exists()):
+        if _AGENTS.is_cancelled(self.group):
             self.process.is_dead = True
             return False
         self._keep_below_memory_limit()
@@ -231,11 +226,16 @@ class _GroupAtWork:
 
 @dataclass
 class _Calls:
-    """The state of a run: the groups to cancel, whether this process must stop, and whether the run has ended."""
+    """The state of a run: the groups to cancel, whether this process must stop, and whether the run has ended.
+
+    ``sees_job`` is whether the folder of the stop file has been on this machine. If so, the job has ended when the
+    folder is deleted.
+    """
 
     cancelled: set[int] = field(default_factory=set)
     is_stopped: bool = False
     has_ended: bool = False
+    sees_job: bool = False
 
 
 _NONE = _Calls()
@@ -272,7 +272,12 @@ class _Agents:
 
     def is_cancelled(self, group: SubJobGroup) -> bool:
         """Return whether a group was cancelled or its run has ended."""
-        calls = self._calls.get(group.settings.run, _NONE)
+        with self._lock:
+            calls = self._calls_of(group.settings.run)
+        if Path(group.settings.stop_file).parent.exists():
+            calls.sees_job = True
+        elif calls.sees_job:
+            return True
         is_unwanted = calls.has_ended or group.number in calls.cancelled
         return is_unwanted or Path(group.settings.stop_file_of(group.number)).exists()
 
@@ -287,7 +292,7 @@ class _Agents:
         stopped during the wait.
         """
         if not group.settings.one_at_a_time:
-            yield True
+            yield not self.is_cancelled(group)
             return
         while not self._turn.acquire(timeout=AGENT_LOOK_INTERVAL_S):
             if self.is_stopped(group.settings) or self.is_cancelled(group):

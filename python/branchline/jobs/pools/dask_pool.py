@@ -6,6 +6,7 @@ starts.
 
 from __future__ import annotations
 
+import inspect
 import queue
 import threading
 import time
@@ -32,7 +33,7 @@ from branchline.base.limits import (
 )
 from branchline.errors import OptionError
 from branchline.jobs.pools.agent import cancel_group, end_agents, stop_agents, work_on_group
-from branchline.jobs.pools.pool import Begun, Done, GroupResult, PoolError, SubJobGroup
+from branchline.jobs.pools.pool import Begun, DaskCluster, Done, GroupResult, PoolError, SubJobGroup
 from branchline.jobs.program import Versions
 from branchline.jobs.sites import Spot, is_among, own_spot
 
@@ -45,8 +46,8 @@ class DaskPool:
 
     one_at_a_time = True
 
-    def __init__(self, target: Client | Cluster | str) -> None:
-        """Create the pool; ``target`` may be a ``distributed.Client``, a ``distributed.deploy.Cluster`` or a scheduler
+    def __init__(self, target: Client | DaskCluster | str) -> None:
+        """Create the pool; ``target`` may be a ``distributed.Client``, an object with ``get_client()`` or a scheduler
         address.
         """
         self._target = target
@@ -79,7 +80,7 @@ class DaskPool:
         if isinstance(self._target, str):
             return self._target
         scheduler = getattr(self._client, "scheduler", None)
-        return str(getattr(scheduler, "address", "the Dask cluster"))
+        return str(getattr(scheduler, "address", f"the {type(self._target).__name__}"))
 
     def open(self, run_id: str) -> None:
         """Connect to the scheduler; workers may join later."""
@@ -93,17 +94,31 @@ class DaskPool:
         threading.Thread(target=self._keep_looking, name="branchline-dask-watch", daemon=True).start()
 
     def _connected(self) -> Client:
-        if isinstance(self._target, Client):
-            if self._target.asynchronous:
-                raise PoolError(
-                    "this Dask client is asynchronous", hint="pass a client created with asynchronous=False"
-                )
-            return self._target
-        try:
-            return Client(self._target, timeout=SCHEDULER_CONNECT_S, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            what = f"cannot connect to the Dask scheduler at {self.name}: {error}"
-            raise PoolError(what, hint="start it or correct the address", retry=True) from error
+        client = self._target
+        if not isinstance(client, Client):
+            try:
+                client = self._new_client(client)
+            except Exception as error:  # a cluster of any package may raise anything
+                what = f"cannot connect to the Dask scheduler at {self.name}: {error}"
+                hint = "start it or correct the address"
+                if isinstance(error, TypeError) and "ssl_context" in str(error):
+                    hint = "set the certificates in Dask's configuration (distributed.comm.tls), or pass a client"
+                raise PoolError(what, hint=hint, retry=True) from error
+        if not isinstance(client, Client):
+            raise PoolError(f"get_client() of {self.name} returned no Dask client", hint="pass a distributed.Client")
+        if client.asynchronous:
+            raise PoolError("this Dask client is asynchronous", hint="pass a client created with asynchronous=False")
+        return client
+
+    def _new_client(self, target: DaskCluster | str) -> Client:
+        """Return a client of a cluster or for an address. A client that the cluster may share with others stays open,
+        and the default client stays the same.
+        """
+        if isinstance(target, str | Cluster):
+            return Client(target, timeout=SCHEDULER_CONNECT_S, set_as_default=False)
+        # dask-gateway creates a client for each call, and otherwise closes it only with the cluster.
+        self._is_ours = "set_as_default" in inspect.signature(target.get_client).parameters
+        return target.get_client(**{"set_as_default": False} if self._is_ours else {})
 
     def _check_versions(self, client: Client) -> None:
         """Check the versions of Python and Branchline on idle workers. Busy workers check them at their first group."""

@@ -9,6 +9,7 @@ import queue
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -16,6 +17,9 @@ from branchline.base.limits import EXECUTOR_SLOTS
 from branchline.jobs.pools.agent import cancel_group, end_agents, stop_agents, work_on_group
 from branchline.jobs.pools.pool import Begun, Done, GroupResult, PoolError, SubJobGroup
 from branchline.jobs.sites import Spot
+
+#: Names of the exceptions of Parsl and Ray for a call whose worker process or machine was lost.
+_WORKER_LOST = {"ManagerLost", "NodeDiedError", "OutOfMemoryError", "WorkerCrashedError", "WorkerLost"}
 
 
 class ExecutorPool:
@@ -27,7 +31,7 @@ class ExecutorPool:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._slots: int = getattr(executor, "_max_workers", None) or EXECUTOR_SLOTS
+        self._slots: int = getattr(executor, "_max_workers", None) or max(EXECUTOR_SLOTS, _parsl_workers(executor))
         self._futures: dict[int, Future[GroupResult]] = {}
         self._done: queue.SimpleQueue[tuple[int, Future[GroupResult]]] = queue.SimpleQueue()
         self._run_id = ""
@@ -90,21 +94,36 @@ class ExecutorPool:
     def cancel(self, number: int) -> None:
         """Cancel a group. Workers in threads are notified directly, local processes by the group's stop file."""
         if (future := self._futures.pop(number, None)) is not None:
-            future.cancel()
+            _cancel(future)
         cancel_group(self._run_id, number)
 
     def stop(self) -> None:
         """Stop all groups. Workers in threads are notified directly, local processes by the run's stop file."""
         for future in self._futures.values():
-            future.cancel()
+            _cancel(future)
         stop_agents(self._run_id)
 
     def close(self) -> None:
         """End Branchline's processes in the executor, which keeps running."""
         for future in self._futures.values():
-            future.cancel()
+            _cancel(future)
         self._futures.clear()
         end_agents(self._run_id)
+
+
+def _parsl_workers(executor: Executor) -> int:
+    """Return the maximum number of workers of the blocks of a ParslPoolExecutor, 0 for another executor."""
+    count = 0
+    for one in getattr(getattr(executor, "_dfk", None), "executors", {}).values():
+        provider = getattr(one, "provider", None)
+        nodes = getattr(provider, "max_blocks", 0) * getattr(provider, "nodes_per_block", 0)
+        count += int(nodes * getattr(one, "workers_per_node", 0))
+    return count
+
+
+def _cancel(future: Future[GroupResult]) -> None:
+    with suppress(NotImplementedError):  # futures of Parsl cannot be cancelled
+        future.cancel()
 
 
 def _done(number: int, future: Future[GroupResult]) -> Done:
@@ -114,4 +133,4 @@ def _done(number: int, future: Future[GroupResult]) -> Done:
         hint = "one of its processes died; finished sub-jobs are kept"
         raise PoolError(f"the executor broke: {error}", hint=hint, retry=True) from error
     except (Exception, CancelledError) as error:  # noqa: BLE001 - the executor re-raises any exception of the call
-        return Done(number, error=error)
+        return Done(number, error=error, worker_died=type(error).__name__ in _WORKER_LOST)

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from branchline.errors import BranchlineError
 from branchline.jobs.program import Program, Versions
 from branchline.jobs.sites import Spot
 from branchline.jobs.subjob import Lost, Pickled, SubJob
 from branchline.jobs.workers.messages import SentError, SentFold, SentResult
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 class Begun(NamedTuple):
@@ -72,6 +75,13 @@ class Pool(Protocol):
 
     def close(self) -> None:
         """Cancel the remaining groups and release the workers."""
+
+
+class DaskCluster(Protocol):
+    """A Dask cluster: a LocalCluster, a cluster of dask-jobqueue, the GatewayCluster of dask-gateway."""
+
+    def get_client(self) -> Client:
+        """Return a client that is connected to the scheduler."""
 
 
 class PoolError(BranchlineError):
