@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import sys
+import traceback
 import warnings
+
+# Maximum length of a message in the short traceback of a notebook.
+_MESSAGE_MAX = 2000
+# Characters that move the cursor of a terminal or reorder others.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_FULL = "(%xmode Verbose, then %tb: the full traceback)"
 
 
 def _names(sentence: str, path: str) -> bool:
@@ -40,6 +48,27 @@ class BranchlineError(Exception):
         if self.hint:
             parts.append(f" ({self.hint})")
         return "".join(parts)
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython shows instead of a traceback: the line in the cell, the message and its notes.
+
+        Internal errors and errors that no cell caused are shown with the traceback. With ``%xmode Verbose``, all are.
+        """
+        shell = sys.modules["IPython"].get_ipython()
+        where = ""
+        for frame, number in traceback.walk_tb(self.__traceback__):
+            file = frame.f_code.co_filename
+            if (cell := shell.compile.format_code_name(file)) is not None:
+                where = f"{' '.join(cell)}, line {number}: {linecache.getline(file, number).strip()}"
+        if not where or isinstance(self, InternalError) or shell.InteractiveTB.mode == "Verbose":
+            full: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, self.__traceback__)
+            return full
+        notes = [str(one) for one in getattr(self, "__notes__", [])[:2]]
+        lines = [where, f"{type(self).__name__}: {self}", *notes]
+        return [
+            *(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(one.split()))[:_MESSAGE_MAX] for one in lines),
+            _FULL,
+        ]
 
     @property
     def reason(self) -> str:

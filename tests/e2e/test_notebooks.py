@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +60,20 @@ class Executed:
         (found,) = [one for one in self.notebook.cells[cell].outputs if one.output_type == "execute_result"]
         return str(found.data["text/html"])
 
+    def said(self, cell: int) -> str:
+        """What a cell printed."""
+        return "".join(one.text for one in self.notebook.cells[cell].outputs if one.output_type == "stream")
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> Executed:
+    def traceback(self, cell: int) -> list[str]:
+        """The lines that a cell shows for an error."""
+        (found,) = [one for one in self.notebook.cells[cell].outputs if one.output_type == "error"]
+        return "\n".join(found.traceback).splitlines()
+
+
+def execute(folder: Path, cells: Sequence[str]) -> Executed:
+    """Execute cells in a new kernel, which is ended. Cells may raise."""
     nbclient, nbformat = imported("nbclient"), imported("nbformat")
     imported("ipykernel")
-    folder = tmp_path_factory.mktemp("notebook")
-    for name in "ab":
-        with branchline.recreate(folder / f"{name}.root") as file:
-            file.mktree("events", {"x": np.arange(1000.0)})
-    (folder / "wagons.py").write_text(WAGONS)
     moves: dict[int, list[str]] = {}
 
     class Client(nbclient.NotebookClient):  # type: ignore[misc, name-defined] # the package comes with the tests
@@ -76,13 +82,24 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Executed:
                 moves.setdefault(cell_index, []).append(msg["content"]["data"]["text/html"])
             return super().process_message(msg, cell, cell_index)
 
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS])
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
     places = [str(Path(branchline.__file__).parents[1]), *sys.path]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", ":".join(place for place in places if place))
         patch.setenv("IPYTHONDIR", str(folder / "ipython"))
-        Client(notebook, timeout=WAIT_S, resources={"metadata": {"path": str(folder)}}).execute()
+        settings = {"timeout": WAIT_S, "allow_errors": True, "resources": {"metadata": {"path": str(folder)}}}
+        Client(notebook, **settings).execute()
     return Executed(notebook, moves)
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Executed:
+    folder = tmp_path_factory.mktemp("notebook")
+    for name in "ab":
+        with branchline.recreate(folder / f"{name}.root") as file:
+            file.mktree("events", {"x": np.arange(1000.0)})
+    (folder / "wagons.py").write_text(WAGONS)
+    return execute(folder, CELLS)
 
 
 @pytest.mark.peer
@@ -107,7 +124,7 @@ def test_the_result_of_a_train_is_a_table_of_its_wagons_with_errors_escaped(exec
 def test_a_bar_moves_while_a_train_runs_and_goes_away(executed: Executed) -> None:
     moves = executed.moves[4]
     assert any("<progress" in one and "events/s" in one for one in moves)
-    assert moves[-1] == ""
+    assert moves[-2:] == ["", ""]
 
 
 @pytest.mark.peer
@@ -182,3 +199,142 @@ def test_ctrl_c_keeps_what_is_finished_and_ends_the_cell_alone(tmp_path: Path, w
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
+
+
+#: The cells of an analysis whose code is in the notebook alone. Every file is a sub-job.
+OWN_CODE = """
+import branchline, hist, numpy as np, os, time
+import branchline.trains.running.notebook_view as view, branchline.trains.subjobs.shares as shares
+shares.SUBJOB_MIN_BYTES = 1
+view.PARTIAL_INTERVAL_S, view.PARTIAL_PART_MAX = 0.0, 1.0
+CUT = 0.5
+def total(output): return float(output["x"].sum(flow=True))
+def reused(result): return result.record.subjobs_reused, result.record.subjobs
+# %%
+def shifted(values):
+    return values + 1
+
+class Spectrum:
+    edge = 2.0
+    def process(self, events):
+        events = events.x[events.x > CUT]
+        return {"x": hist.Hist.new.Reg(10, 0, self.edge, name="x").Double().fill(shifted(events)), "pid": {os.getpid()}}
+# %%
+events = {1, 2}, object()
+first = branchline.run(Spectrum(), "*.root", "out", workers=2)
+print(total(first.outputs["Spectrum"]), reused(first), os.getpid() in first.outputs["Spectrum"]["pid"])
+# %%
+print(reused(branchline.run(Spectrum(), "*.root", "out", workers=2)))
+# %%
+old = Spectrum()
+CUT = 0.75
+print(*reused(result := branchline.run(Spectrum(), "*.root", "out", workers=2)), total(result.outputs["Spectrum"]))
+# %%
+class Spectrum:
+    edge = 2.0
+    def process(self, events):
+        return {"x": hist.Hist.new.Reg(10, 0, self.edge, name="x").Double().fill(events.x), "pid": {os.getpid()}}
+# %%
+print(*reused(result := branchline.run(Spectrum(), "*.root", "out", workers=2)), total(result.outputs["Spectrum"]))
+print(*reused(result := branchline.run(old, "*.root", "out", workers=2)), total(result.outputs["Spectrum"]))
+Spectrum.edge = 3.0
+print(*reused(branchline.run(Spectrum(), "*.root", "out", workers=2)))
+# %%
+class Reads:
+    def process(self, events):
+        with open("".join(["CU", "TS"])) as file:
+            return len(file.read())
+open("CUTS", "w").write("abc")
+print(branchline.run(Reads(), "*.root", "reads", workers=0).record.wagons[0].not_reusable)
+# %%
+from concurrent.futures import ThreadPoolExecutor
+from distributed import LocalCluster
+many = lambda events: int(np.sum(events.x > 0.5))
+print(branchline.run(many, "*.root", workers=2).outputs)
+with ThreadPoolExecutor(2) as executor:
+    print(branchline.run(many, "*.root", on=executor).outputs)
+with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
+    print(branchline.run([many, old], "*.root", on=cluster).outputs["lambda"])
+# %%
+class Slow:
+    def process(self, events):
+        time.sleep(0.2)
+        return hist.Hist.new.Reg(10, 0, 1, name="x").Double().fill(events.x)
+slow = branchline.run(Slow(), "*.root", workers=1)
+# %%
+slow
+# %%
+def fails(events):
+    scale = 2
+    return events.nosuch * scale
+result = branchline.run(fails, "*.root", workers=2)
+# %%
+result.raise_error()
+# %%
+%xmode Verbose
+# %%
+result.raise_error()
+"""
+FILES, ENTRIES = 4, 500
+
+
+def pictures(html: str) -> list[str]:
+    """The pictures in some HTML, as SVG."""
+    return [base64.b64decode(one).decode() for one in re.findall(r"data:image/svg\+xml;base64,([^\"]+)", html)]
+
+
+@pytest.fixture(scope="module")
+def own_code(tmp_path_factory: pytest.TempPathFactory) -> tuple[Executed, Path]:
+    folder = tmp_path_factory.mktemp("own")
+    for index in range(FILES):
+        with branchline.recreate(folder / f"{index}.root") as file:
+            file["events"] = {"x": np.linspace(0, 1, ENTRIES)}
+    cells = OWN_CODE.strip().split("\n# %%\n")
+    return execute(folder, cells), folder
+
+
+@pytest.mark.peer
+def test_results_of_code_in_a_notebook_are_reused_until_the_code_changes(own_code: tuple[Executed, Path]) -> None:
+    done, folder = own_code
+    assert done.said(2) == "1000.0 (0, 4) False\n"
+    assert done.said(3) == "(4, 4)\n"
+    # Another value of a variable, another class of this name, the class before, another class attribute.
+    assert done.said(4) == "0 4 500.0\n"
+    assert done.said(6) == "0 4 2000.0\n4 4 500.0\n0 4\n"
+    assert "a cell of the notebook: line 3 reads a file with open()" in done.said(7)
+    # Another kernel.
+    cells = OWN_CODE.strip().split("\n# %%\n")
+    again = "CUT = 0.75\nprint(reused(branchline.run(Spectrum(), '*.root', 'out', workers=2, force=True)))"
+    assert execute(folder, [cells[0], cells[1], again]).said(2) == "(4, 4)\n"
+
+
+@pytest.mark.peer
+def test_a_lambda_and_a_class_of_a_notebook_run_at_every_place(own_code: tuple[Executed, Path]) -> None:
+    done, _ = own_code
+    many = FILES * ENTRIES // 2
+    assert [line for line in done.said(8).splitlines() if "lambda" in line] == [f"{{'lambda': {many}}}"] * 2
+    assert f"\n{many}\n" in done.said(8)
+
+
+@pytest.mark.peer
+def test_histograms_of_the_finished_part_are_shown_while_a_train_runs(own_code: tuple[Executed, Path]) -> None:
+    done, _ = own_code
+    shown = [one for html in done.moves[9] for one in pictures(html)]
+    assert any(f"{ENTRIES} events so far" in one for one in shown)
+    assert done.moves[9][-2:] == ["", ""]
+    [final] = pictures(done.html(10))
+    assert f"{FILES * ENTRIES:,} events".replace(",", "\N{NO-BREAK SPACE}") in final or "2 000 events" in final
+
+
+@pytest.mark.peer
+def test_a_traceback_is_short_and_names_the_line_of_the_cell(own_code: tuple[Executed, Path]) -> None:
+    done, _ = own_code
+    lines = done.traceback(12)
+    assert len(lines) <= 5
+    assert lines[0] == "Cell In[13], line 1: result.raise_error()"
+    assert 'has no branch "nosuch"' in lines[1]
+    assert lines[2] == "wagon fails, cell 12, line 3: return events.nosuch * scale"
+    assert "(cell 12, line 3)" in done.said(11)
+    full = "\n".join(done.traceback(14))
+    assert "result.py" in full
+    assert 'has no branch "nosuch"' in full

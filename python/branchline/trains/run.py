@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, overload
 from branchline.base.checks import folder_path
 from branchline.base.exit_codes import EXIT_INTERRUPTED
 from branchline.base.imports import require
-from branchline.base.notebook import is_notebook, notebook_bar
+from branchline.base.notebook import is_notebook
 from branchline.base.texts import printable
 from branchline.errors import BranchlineWarning, OptionError, PartialResultWarning, ReportWarning, warn
 from branchline.jobs.batch.system import SystemName
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.records.report.troubles import warning_sentences
-from branchline.records.sensors.status import part_done, progress_text
 from branchline.trains.out_folder.claim import JOBS, Claim, claimed
 from branchline.trains.out_folder.live_report import ReportsTo, reported
 from branchline.trains.out_folder.write_results import write
 from branchline.trains.plan import TrainRequest
 from branchline.trains.run_options import BatchSettings, RunOptions, takes_options
+from branchline.trains.running.notebook_view import NotebookView, PartialSums, notebook_view
 from branchline.trains.running.result import TrainResult, incomplete
 from branchline.trains.running.table_files import NO_DIRECTORY
 from branchline.trains.running.train_run import run_train
@@ -134,14 +134,14 @@ def _carried_out(
 
 @contextmanager
 def _shown(progress: Callable[[TrainStatus], None] | None) -> Iterator[Callable[[TrainStatus], None] | None]:
-    """Yield a progress callback: the caller's function or, in a notebook, a function that moves a progress bar.
-    Otherwise, yield None.
+    """Yield a progress callback: the caller's function or, in a notebook, a view below the cell. Otherwise, yield
+    None.
     """
     if progress is not None or not is_notebook():
         yield progress
         return
-    with notebook_bar() as move:
-        yield lambda now: move(part_done(now), progress_text(now))
+    with notebook_view() as view:
+        yield view
 
 
 def _warn_of(reports: list[str]) -> None:
@@ -194,7 +194,9 @@ def run_quietly(
 
                 refuse_live(BatchFolder(claim.out))
 
-            def begin(plan: TrainPlan) -> None:
+            def begin(plan: TrainPlan, sums: PartialSums) -> None:
+                if isinstance(progress, NotebookView):
+                    progress.follow(sums)
                 if claim is not None:
                     _begin(claim, command)
                 if train is not None:

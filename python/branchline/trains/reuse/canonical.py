@@ -39,8 +39,8 @@ class UnknownValueError(ValueError):
 
 
 # A callback for the code of a class, function or module, which the digest itself does not cover. Its arguments are the
-# module, and the name of a class or function in the module, or None for the whole module.
-CodeUsed = Callable[[ModuleType, str | None], None]
+# module, and the name of a class or function in the module and its value, or None for the whole module.
+CodeUsed = Callable[[ModuleType, str | None, object], None]
 
 #: Flags of classes in CPython's object.h: _HEAP_TYPE for classes created at run time, _IMMUTABLE_TYPE for immutable
 #: classes. Since Python 3.12, classes implemented in C are also created at run time.
@@ -106,7 +106,7 @@ class Canonical:
             self._add_numpy(value, where)
         elif isinstance(value, ModuleType):
             self._put("module", value.__name__.encode())
-            self._uses(value, None)
+            self._uses(value, None, None)
         elif isinstance(value, type | FunctionType | BuiltinFunctionType | np.ufunc):
             self._add_code(value, where)
         elif isinstance(value, MethodType):
@@ -147,7 +147,7 @@ class Canonical:
             what = "a lambda" if "<lambda>" in name else "defined inside a function"
             raise UnknownValueError(f"{where} is {what}" if module else f"{where} is from a module that does not exist")
         self._put("code", f"{module.__name__}:{name}".encode())
-        self._uses(module, name.partition(".")[0])
+        self._uses(module, name.partition(".")[0], value)
 
     def _add_object(self, value: Any, where: str) -> None:
         kind = type(value)

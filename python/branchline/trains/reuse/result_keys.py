@@ -20,6 +20,7 @@ from branchline.reading.datasets.data_file import Companion, DataFile
 from branchline.reading.locations import is_url
 from branchline.trains.reuse.canonical import Canonical, UnknownValueError, attributes_of
 from branchline.trains.reuse.module_finder import OWN_PACKAGE, FoundModule, find_module, imported_by, package_of
+from branchline.trains.reuse.session_code import definition_of, is_session, variables_read
 from branchline.trains.reuse.source_code import (
     LIST_OF_WAGONS,
     ModuleSource,
@@ -127,7 +128,10 @@ class _CodeUsed:
         self.modules: dict[str, str] = {}
         #: Identities, by path, of the files that the code reads.
         self.files: dict[str, str] = {}
-        self._wanted: list[tuple[ModuleType, str | None]] = []
+        self._wanted: list[tuple[ModuleType, str | None, object]] = []
+        # Definitions of a notebook or an interactive session, and the variables of the session that they use.
+        self._definitions: list[ast.stmt] = []
+        self._variables: set[str] = set()
 
     @property
     def packages(self) -> dict[str, str]:
@@ -143,8 +147,11 @@ class _CodeUsed:
         """
         self._add_value(type(self._thing).__name__, self._thing)
         while self._wanted:
-            module, name = self._wanted.pop()
-            self._use(module.__name__, module, name)
+            module, name, value = self._wanted.pop()
+            if is_session(module) and name is not None:
+                self._use_definition(module, value)
+            else:
+                self._use(module.__name__, module, name)
         for use in self._uses.values():
             own = {f"self.{name}": value for name, value in attributes_of(self._thing).items()}
             values = {**(vars(use.source.module) if use.source.module is not None else {}), **own}
@@ -154,20 +161,60 @@ class _CodeUsed:
                     for what in unknown_reads(statement, self._files, values, values):
                         raise UnknownValueError(f"{os.path.basename(use.source.path)} {what}")
         code = {name: use.source.digest_of(use.statements) for name, use in self._uses.items()}
+        for statement in self._definitions:
+            own = {f"self.{name}": value for name, value in attributes_of(self._thing).items()}
+            values = {**vars(sys.modules["__main__"]), **own}
+            for what in unknown_reads(statement, self._files, values, values):
+                raise UnknownValueError(f"a cell of the notebook: {what}")
+        if self._definitions:
+            code["__main__"] = "".join(sorted(ast.dump(one, annotate_fields=False) for one in self._definitions))
         return {"code": code, "values": self._values, "versions": self._versions, "files": self._files}
 
     def _add_value(self, where: str, value: object) -> None:
-        canonical = Canonical(lambda module, name: self._wanted.append((module, name)))
+        canonical = Canonical(lambda module, name, code: self._wanted.append((module, name, code)))
         canonical.add(value, where)
         self.files |= canonical.files
         self._values[where] = canonical.hexdigest()
+
+    def _use_definition(self, session: ModuleType, value: object) -> None:
+        """Record that the wagon uses a function or class of a notebook: its statement, and the values of the variables
+        in this statement.
+        """
+        statement = definition_of(value)
+        if any(ast.dump(one) == ast.dump(statement) for one in self._definitions):
+            return
+        self._definitions.append(statement)
+        self._add_files(statement, os.getcwd())
+        self._add_imports(statement, "")
+        if isinstance(value, type):
+            self._add_attributes(value)
+        for name in sorted((variables_read(statement) & vars(session).keys()) - self._variables):
+            self._variables.add(name)
+            self._add_value(f"{session.__name__}.{name}", vars(session)[name])
+
+    def _add_files(self, statement: ast.stmt, folder: str) -> None:
+        for text, file in files_named(statement, folder).items():
+            self._files[text] = file.digest
+            self.files[file.path] = file.identity
+
+    def _add_imports(self, statement: ast.stmt, package: str) -> None:
+        for imported, may_be_name in imported_by(statement, package):
+            found = find_module(imported)
+            if found is not None:
+                self._use(imported, found.module, None)
+            elif not may_be_name:
+                self._versions[imported] = "missing"
+
+    def _add_attributes(self, kind: type) -> None:
+        """Add the plain class attributes of a class, which may have changed since its definition."""
+        for attribute, one in sorted(vars(kind).items()):
+            if isinstance(one, int | float | str | list | tuple | dict | set) and not attribute.startswith("__"):
+                self._add_value(f"{kind.__module__}.{kind.__name__}.{attribute}", one)
 
     def _use(self, name: str, module: ModuleType | None, used: str | None) -> None:
         """Record that the wagon uses a class or function of a module or, if ``used`` is None, the whole module."""
         found = find_module(name) or FoundModule(name, getattr(module, "__file__", None), module)
         path = found.path
-        if name == "__main__" and path is None:
-            raise UnknownValueError(f"{used} is defined in an interactive session")
         if found.top == OWN_PACKAGE:
             self._versions[OWN_PACKAGE] = str(RESULT_VERSION)
             return
@@ -223,16 +270,8 @@ class _CodeUsed:
             is_new = index not in use.statements
             use.statements.add(index)
             if is_new:
-                for text, file in files_named(statement, os.path.dirname(use.source.path)).items():
-                    self._files[text] = file.digest
-                    self.files[file.path] = file.identity
-                package = package_of(use.source.name, use.source.path)
-                for imported, may_be_name in imported_by(use.source.statements[index], package):
-                    found = find_module(imported)
-                    if found is not None:
-                        self._use(imported, found.module, None)
-                    elif not may_be_name:
-                        self._versions[imported] = "missing"
+                self._add_files(statement, os.path.dirname(use.source.path))
+                self._add_imports(statement, package_of(use.source.name, use.source.path))
                 self._add_values_read(use, index)
             self._add_names(use, names_in(statement), with_values=with_values)
 
@@ -263,9 +302,7 @@ class _CodeUsed:
         if self._is_of_packages(use, name):
             return
         if isinstance(value, type) and value.__module__ == module.__name__:
-            for attribute, one in sorted(vars(value).items()):
-                if isinstance(one, int | float | str | list | tuple | dict | set) and not attribute.startswith("__"):
-                    self._add_value(f"{module.__name__}.{name}.{attribute}", one)
+            self._add_attributes(value)
             return
         self._add_value(f"{module.__name__}.{name}", value)
 
@@ -351,7 +388,7 @@ def _check_loaded(top: str) -> None:
         raise UnknownValueError(what)
 
 
-def _refuse_code(module: ModuleType, name: str | None) -> None:
+def _refuse_code(module: ModuleType, name: str | None, _value: object) -> None:
     raise UnknownValueError(f"the metadata of a file contain {module.__name__}.{name or ''}")
 
 

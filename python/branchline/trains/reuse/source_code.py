@@ -17,10 +17,13 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import TypeVar
 
 from branchline.reading.datasets.identity import content_identity
 from branchline.trains.reuse.canonical import NamedFile, UnknownValueError, named_file
 from branchline.trains.reuse.module_finder import parsed
+
+Tree = TypeVar("Tree", bound=ast.AST)
 
 # Decorators that have no side effects except changing the decorated object.
 HARMLESS_DECORATORS = {"dataclass", "njit", "jit", "vectorize", "guvectorize", "cache", "lru_cache", "total_ordering"}
@@ -95,14 +98,10 @@ class ModuleSource:
         for index, statement in enumerate(tree.body):
             for one in _names_bound(statement):
                 made.bound.setdefault(one, []).append(index)
-        for part in _code_in(code):
+        for part in codes_in(code):
             made.compiled.setdefault(part.co_qualname, []).append(part)
-        if "__doc__" not in names_in(tree):
-            for node in ast.walk(tree):
-                # Remove docstrings, which the digest ignores. A module's docstring can stay, because no wagon uses that
-                # statement.
-                if isinstance(node, _DEFINITIONS) and ast.get_docstring(node, clean=False) is not None:
-                    node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
+        # A module's docstring can stay, because no wagon uses that statement.
+        without_docstrings(tree)
         return made
 
     def names_bound_by(self, index: int) -> list[str]:
@@ -130,6 +129,15 @@ class ModuleSource:
             known = self.compiled.get(function.__code__.co_qualname, [])
             if function.__code__ not in known:
                 raise UnknownValueError(f"{self.path} has changed since {name} was loaded")
+
+
+def without_docstrings(tree: Tree) -> Tree:
+    """Remove the docstrings of classes and functions, which digests ignore, from a tree that does not use them."""
+    if "__doc__" not in names_in(tree):
+        for node in ast.walk(tree):
+            if isinstance(node, _DEFINITIONS) and ast.get_docstring(node, clean=False) is not None:
+                node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
+    return tree
 
 
 def names_in(statement: ast.AST) -> set[str]:
@@ -201,11 +209,12 @@ def _names_bound(statement: ast.stmt) -> Iterator[str]:
             yield node.asname or node.name.partition(".")[0]
 
 
-def _code_in(code: CodeType) -> Iterator[CodeType]:
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code object and those of all functions and classes in it."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):
-            yield from _code_in(one)
+            yield from codes_in(one)
 
 
 def unknown_reads(

@@ -59,7 +59,7 @@ from branchline.trains.subjobs.share_records import (
 from branchline.trains.subjobs.share_result import CannotPickleError, JobError, WagonShare, WorkerTimes, pickled_bytes
 from branchline.trains.sums.cutflow import cutflow_records
 from branchline.trains.wagons.clock import PHASES, PhaseClock
-from branchline.trains.wagons.faults import fault_of, reason
+from branchline.trains.wagons.faults import fault_of, in_cells, reason
 from branchline.trains.wagons.wagon_settings import parameter_records
 from branchline.trains.wagons.wagons import Wagon
 from branchline.trains.worker.isolation import CHILD_RETURNED, ForkedChildren
@@ -277,7 +277,7 @@ class RecordMaker:
             parameters=parameter_records(wagon),
             cutflows=cutflows,
             cutflows_left_out=left_out,
-            error=share.error,
+            error=None if share.error is None else in_cells(share.error),
             warnings=[*own, *(f"its result may have been changed by {one}: {what}" for one, what in others)],
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
@@ -14,6 +15,7 @@ from branchline.records.report.troubles import errors_of
 from branchline.records.sensors.record import FAILED, JobRecord
 from branchline.records.sensors.sensor_list import SensorRow, rows_of
 from branchline.trains.subjobs.share_result import JobError
+from branchline.trains.wagons.faults import source_line
 
 # Maximum number of errors shown below the table in notebooks, and in warnings. `errors` has all of them.
 ERRORS_SHOWN = 5
@@ -60,7 +62,21 @@ class TrainResult:
         rest = [f"{counted(more, 'more wagon')} in record.wagons"] if more else []
         rest += [f"results in {self.out}"] if self.out is not None else []
         rest += self.errors[:ERRORS_SHOWN]
-        return html_table(title, ("wagon", "events", "time in it", "error"), rows, "; ".join(rest))
+        table = html_table(title, ("wagon", "events", "time in it", "error"), rows, "; ".join(rest))
+        # Imported late, because most results are not shown in a notebook.
+        from branchline.records.diagnosis.diagnosis import diagnosis
+
+        return f"{table}<div>{escape(diagnosis(record))}</div>{self._pictures()}"
+
+    def _pictures(self) -> str:
+        from branchline.records.diagnosis.figures import events_note
+        from branchline.records.pictures.inline_pictures import histograms_in, pictures_html
+        from branchline.records.pictures.meaning import Title
+
+        found = [(wagon, *one) for wagon, output in self.outputs.items() for one in histograms_in(output)]
+        return pictures_html(
+            (Title(wagon, "/".join(path), events_note(self.record, wagon, path)), one) for wagon, path, one in found
+        )
 
     @property
     def job(self) -> dict[str, object]:
@@ -114,7 +130,11 @@ class TrainResult:
             raise KeyboardInterrupt(incomplete(self.record))
         if self.exit_code != EXIT_OK:
             out = None if self.out is None else str(self.out)
-            raise PartialResultError(incomplete(self.record), path=out, hint="the partial results are in outputs")
+            error = PartialResultError(incomplete(self.record), path=out, hint="the partial results are in outputs")
+            for wagon in self.record.wagons[:NAMES_SHOWN]:
+                if wagon.error is not None and (line := source_line(wagon.error)):
+                    error.add_note(f"wagon {wagon.name}, {line}")
+            raise error
 
 
 def incomplete(record: JobRecord) -> str:

@@ -29,6 +29,7 @@ from branchline.trains.reuse.reuse import KeptNeighbours, KeptResult, Reuse
 from branchline.trains.reuse.stored_train import Learning, load_names, sources_of
 from branchline.trains.running.job_record import JobStart, RecordMaker, postprocess
 from branchline.trains.running.missing import Missing, SetAside, SubJobFailure
+from branchline.trains.running.notebook_view import PartialSums
 from branchline.trains.running.progress import OnProgress, ProgressLog
 from branchline.trains.running.recovery import Recovery
 from branchline.trains.running.result import TrainResult
@@ -60,7 +61,7 @@ def run_train(
     reads: OnReads | None = None,
     ledger: Path | None = None,
     tables: TableFolder = NO_DIRECTORY,
-    begin: Callable[[TrainPlan], None] | None = None,
+    begin: Callable[[TrainPlan, PartialSums], None] | None = None,
     stopping: Callable[[], None] | None = None,
     told: MeasuresTold | None = None,
 ) -> TrainResult:
@@ -70,7 +71,7 @@ def run_train(
     - ``reads`` is called with the read records of each result.
     - ``ledger`` is the file that caches the results of sub-jobs.
     - ``tables`` is the directory for the pieces of tables. It is removed at the end.
-    - ``begin`` is called after all checks, before the first sub-job.
+    - ``begin`` is called after all checks, before the first sub-job, with a function for the sums at any later time.
     - ``stopping`` is called in the signal handler when the run is interrupted.
     - ``told`` has the measures that a control room sends to the workers. They may change at any time.
     """
@@ -90,7 +91,7 @@ def run_train(
                 run.place.prepare()
             with start.clock.during("write"):
                 if begin is not None:
-                    begin(plan)
+                    begin(plan, run.merger.partial_sums)
                 tables.make()
         except BaseException:
             run.place.close()
@@ -142,14 +143,14 @@ class _Run:
             now_s=time.monotonic if plan.settings.place is None else clock_of(plan.settings.place),
         )
         self._recovery = Recovery(wagons, self._queue, sets_aside_first=plan.settings.allow_missing > 0)
-        self._merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)
+        self.merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)
         self.place = self._place()
         self._log = ProgressLog(
             start.clock.begin_s,
             plan.dataset.size_bytes,
             len(plan.shares),
             progress,
-            self._merger.costs,
+            self.merger.costs,
             start.machine if plan.settings.on is None else None,
         )
         self._reuse: Reuse | None = None
@@ -212,7 +213,7 @@ class _Run:
         self._log.phase("merge")
         self._take_before_learned()  # If the files have no entries, no branches were learned.
         # Merge all finished results. From here on, an interruption stops only code of the wagons.
-        merged = self._merger.finish()
+        merged = self.merger.finish()
         hint = "finished results are kept: run again, or allow missing sub-jobs with --allow-missing"
         missing = Missing(self._plan.shares, self._recovery.set_aside, self._plan.settings.allow_missing, hint)
         merged.skipped += missing.skipped()
@@ -245,7 +246,7 @@ class _Run:
         )
         record = maker.record(merged, outputs, self._stopped_by)
         record.tables = tables
-        record.merge_stages = self._merger.costs.stages()
+        record.merge_stages = self.merger.costs.stages()
         clock.switch("write")
         self._log.phase("write")
         return TrainResult(outputs, record, self._stopped_by, _close_clock=maker.close_clock)
@@ -369,7 +370,7 @@ class _Run:
         sub-jobs.
         """
         node = FoldNode(1, index // FOLD_FAN_IN)
-        return node, self._merger.tree.shares_of(node)
+        return node, self.merger.tree.shares_of(node)
 
     def _next(self, spot: Spot | None, workers: Workers) -> SubJob | Wait | None:
         """Return the next sub-job, without the wagons whose results are cached. If all results of a sub-job are cached,
@@ -428,7 +429,7 @@ class _Run:
             found = reuse.find_neighbours(indices, share)
             if found is not None and found.missing:
                 self._kept_nodes[node] = found
-                self._merger.complete(node, found.wagons)
+                self.merger.complete(node, found.wagons)
             elif found is not None:
                 self._log.reused(sum(_size_bytes(self._plan.shares[one]) for one in found.indices))
                 self._done_together(found.indices, found.as_result(self._plan))
@@ -449,7 +450,7 @@ class _Run:
             folded = instance_of(message.value, FoldedNeighbours)
             self._note_times(message.worker, folded.times)
             for cost in folded.merge_stages:
-                self._merger.costs.add(cost)
+                self.merger.costs.add(cost)
             self._done_together(message.indices, folded.result)
             if self._reads is not None:
                 self._reads(folded.result)
@@ -498,7 +499,7 @@ class _Run:
             if self._queue.is_provisional:
                 self._before_learned[index] = None
             else:
-                self._merger.leave_out(index)
+                self.merger.leave_out(index)
 
     def _note_times(self, worker: int, times: WorkerTimes | None) -> None:
         if times is None:
@@ -520,7 +521,7 @@ class _Run:
         """Use learned branches and chunk sizes from now on, also for the sub-job in which they were learned."""
         assert learning.step is not None
         self._plan = learning.plan(self._plan)
-        self._merger.shares_are(self._plan.shares)
+        self.merger.shares_are(self._plan.shares)
         self._log.subjobs_are(len(self._plan.shares))
         self._queue.learned(learning.branches, learning.step, self._plan.shares)
         self._at_work = {
@@ -533,9 +534,9 @@ class _Run:
     def _take_before_learned(self) -> None:
         for index, result in self._before_learned.items():
             if result is None:
-                self._merger.leave_out(index)
+                self.merger.leave_out(index)
             else:
-                self._merger.take(index, result)
+                self.merger.take(index, result)
         self._before_learned = {}
 
     def _finished(self, index: int, result: ShareResult) -> None:
@@ -557,7 +558,7 @@ class _Run:
         if self._queue.is_provisional:
             self._before_learned[index] = result
         else:
-            self._merger.take(index, result)
+            self.merger.take(index, result)
         if result.interrupted and not self._interruption.asked:
             # A signal has interrupted the worker but not yet the job, for example because a batch system signals every
             # process.
@@ -572,7 +573,7 @@ class _Run:
             self._queue.finished(index)
             self._at_work.pop(index, None)
         self._learn_from(indices.start, result)
-        self._merger.take_neighbours(result)
+        self.merger.take_neighbours(result)
 
     def _learn_from(self, index: int, result: ShareResult | FoldedResult) -> None:
         """Apply round-trip times, unplanned branches and failed wagons from a result to later sub-jobs."""

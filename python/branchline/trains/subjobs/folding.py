@@ -137,6 +137,10 @@ class Folding:
         folded.subjobs_reused += part.subjobs_reused
         folded.error = folded.error or part.error
 
+    def sums(self) -> dict[str, object]:
+        """Return the sums of the wagons so far, by wagon."""
+        return {name: one.value for name, one in self._totals.items()}
+
     def result(self) -> FoldedResult:
         """Return the combined result. Raises ValueError if no part was added."""
         if self._folded is None:
@@ -278,6 +282,13 @@ class Merger:
         with self.costs.folding(node.stage, nodes=1):
             result = self._open.pop(node).folding.result()
         self.take_folded(node, result)
+
+    def partial_sums(self) -> Iterator[Mapping[str, object]]:
+        """Yield the sums of wagons over all parts that have arrived, by wagon. The sums must not be changed."""
+        for opened in self._open.values():
+            yield opened.folding.sums()
+            for one in opened.waiting.values():
+                yield {name: share.total for name, share in one.wagons.items()}
 
     def finish(self) -> FoldedResult:
         """Return the combined result of everything added. If results are missing, for example after an error or Ctrl-C,

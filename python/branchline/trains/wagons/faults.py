@@ -6,12 +6,14 @@ import inspect
 import os
 import re
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
 import awkward as ak
 
+from branchline.base.notebook import cell_of, with_cells
 from branchline.base.texts import message_of
 from branchline.reading.expressions.name_filters import near_names_hint
 from branchline.reading.trees.stream import Chunk
@@ -124,9 +126,10 @@ def _line_in(frames: TracebackType | None, wagon: Wagon) -> str:
         return ""
     own_file: str | None
     try:
-        own_file = inspect.getfile(wagon.code)
+        # A class from a notebook has no file.
+        own_file = inspect.getfile(getattr(wagon.code, "process", wagon.code))
     except (TypeError, OSError):
-        own_file = None  # a class from a notebook has no file
+        own_file = None
     found = frames
     step: TracebackType | None = frames
     while step is not None:
@@ -134,6 +137,22 @@ def _line_in(frames: TracebackType | None, wagon: Wagon) -> str:
             found = step
         step = step.tb_next
     return f"{os.path.basename(found.tb_frame.f_code.co_filename)}, line {found.tb_lineno}"
+
+
+def in_cells(fault: WagonFault) -> WagonFault:
+    """Return a fault with the cells of this notebook in place of the names of their files."""
+    file, _, number = fault.line.partition(", line ")
+    found = re.search(rf'File "([^"\n]*{re.escape(file)})", line {number}\b', fault.traceback) if number else None
+    cell = None if found is None else cell_of(found[1])
+    line = fault.line if cell is None else f"{cell}, line {number}"
+    return replace(fault, line=line, traceback=with_cells(fault.traceback))
+
+
+def source_line(fault: WagonFault) -> str:
+    """Return the line of the user's code that raised an error, with its place; empty if it is not known."""
+    file, _, number = fault.line.partition(", line ")
+    found = re.search(rf'{re.escape(file)}"?, line {number}\b.*\n    (.*)', fault.traceback, re.IGNORECASE)
+    return f"{fault.line}: {found[1].strip()}" if number and found is not None else ""
 
 
 def wagon_step(wagon: str, path: str, entry_start: int, entry_stop: int) -> str:

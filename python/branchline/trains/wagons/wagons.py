@@ -308,7 +308,8 @@ def in_order(wagons: Sequence[Wagon]) -> list[Wagon]:
     by_name: dict[str, Wagon] = {}
     for wagon in wagons:
         if wagon.name in by_name:
-            raise WagonError(f"two wagons are named {wagon.name!r}", hint="rename one of them")
+            hint = "define functions with def" if wagon.name == "lambda" else "rename one of them"
+            raise WagonError(f"two wagons are named {wagon.name!r}", hint=hint)
         by_name[wagon.name] = wagon
     if not by_name:
         raise WagonError("a train needs at least one wagon")
@@ -375,7 +376,7 @@ class FunctionWagon(OfUser):
         if name.startswith("__") or "function" not in vars(self):
             raise AttributeError(name)
         if name == "name":
-            return vars(self.function).get("name", self.function.__name__)
+            return vars(self.function).get("name", self.function.__name__.strip("<>"))
         return getattr(self.function, name)
 
 
@@ -389,7 +390,4 @@ def checked_function(function: FunctionType) -> FunctionWagon:
     except TypeError:
         what = f"the function {function.__name__}{where} cannot be called with only the events"
         raise WagonError(what, hint="its first argument must be the events, and all others need defaults") from None
-    wagon = FunctionWagon(function)
-    if function.__name__ == "<lambda>" and wagon.name == function.__name__:
-        raise WagonError("a lambda has no name for its results", hint="define a function with def")
-    return wagon
+    return FunctionWagon(function)

@@ -13,7 +13,7 @@ from tests.unit.trains.wagons.conftest import EVENTS_PER_FILE, FILES, run_in_chu
 
 import branchline
 from branchline.errors import WagonError
-from branchline.trains.wagons.wagons import load_wagons, wagons_of
+from branchline.trains.wagons.wagons import load_wagons
 
 SOURCE = """
 import awkward as ak
@@ -185,7 +185,5 @@ def test_what_is_no_wagon_is_refused(wagons_file: str) -> None:
         load_wagons(f"{wagons_file}:bad")
     with pytest.raises(WagonError, match=r"no 'momentun' .*did you mean 'momentum'"):
         load_wagons(f"{wagons_file}:momentun")
-    with pytest.raises(WagonError, match="a lambda has no name"):
-        wagons_of(lambda events: len(events))
     with pytest.raises(WagonError, match="no such wagon file"):
         load_wagons(f"{wagons_file}.txt:momentum")

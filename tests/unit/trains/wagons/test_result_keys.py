@@ -330,7 +330,7 @@ def test_a_class_of_an_interactive_session_is_unknown(tmp_path: Path) -> None:
 
 
 def digest(value: object) -> str:
-    canonical = Canonical(lambda _module, _name: None)
+    canonical = Canonical(lambda *_: None)
     canonical.add(value, "value")
     return canonical.hexdigest()
 
@@ -415,7 +415,7 @@ def test_what_an_object_keeps_in_private_slots_changes_its_digest() -> None:
 
 
 def _digest_of(value: object) -> str:
-    canonical = Canonical(lambda _module, _name: None)
+    canonical = Canonical(lambda *_: None)
     canonical.add(value, "value")
     return canonical.hexdigest()
 
