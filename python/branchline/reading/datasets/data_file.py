@@ -339,6 +339,8 @@ class Sample:
     - ``sum_of_weights`` is the sum of weights of all generated events: a number, ``TREE:BRANCH`` such as
       ``Runs:genEventSumw`` for a branch that is summed over all files, or ``histogram:NAME[BIN]`` with ROOT's bin
       index. If it is not set, the number of events is used.
+    - ``section_luminosity_per_pb`` is the recorded luminosity of each luminosity section of data in inverse picobarn,
+      or the CSV file that ``brilcalc lumi --byls`` has written.
     - ``label`` and ``group`` are for plots; samples of a group are drawn as one.
     """
 
@@ -346,6 +348,7 @@ class Sample:
     cross_section_pb: float | None = None
     luminosity_per_fb: float | None = None
     sum_of_weights: float | str | None = None
+    section_luminosity_per_pb: float | str | None = None
     scale: float = 1.0
     label: str = ""
     group: str = ""
@@ -375,6 +378,8 @@ class Sample:
             raise DatasetError(
                 f"{where} is data, which has neither a cross section nor a sum of weights", path=source or None
             )
+        if not found.is_data and found.section_luminosity_per_pb is not None:
+            raise DatasetError(f"{where} is simulation, which has no luminosity sections", path=source or None)
         return found
 
 
@@ -384,6 +389,8 @@ def _sample_problem(key: str, value: object) -> str:
         if not isinstance(value, str) or (key == "kind" and value not in _SAMPLE_KINDS):
             return f"is {value!r:.80}, not {'one of ' + ', '.join(_SAMPLE_KINDS) if key == 'kind' else 'text'}"
         return ""
+    if key == "section_luminosity_per_pb" and isinstance(value, str):
+        return "" if value else "is empty, not the name of a file"
     if key == "sum_of_weights" and isinstance(value, str):
         tree, colon, branch = value.partition(":")
         return "" if colon and tree and branch else f"is {value!r:.80}, not TREE:BRANCH or histogram:NAME[BIN]"

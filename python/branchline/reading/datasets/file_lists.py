@@ -229,7 +229,7 @@ def _one_dataset(
     if described.get("sites") is not None:
         template = replace(template, sites=ElementSites.of(described["sites"], source))
     if described.get("sample") is not None:
-        template = replace(template, sample=Sample.of(described["sample"], name, source))
+        template = replace(template, sample=_with_path(Sample.of(described["sample"], name, source), name, source))
         metadata = {**metadata, "is_data": template.sample is not None and template.sample.is_data}
     tree = _tree_in(described) or template.tree
     template = replace(template, dataset=name, metadata=dict(metadata), tree=tree)
@@ -257,6 +257,17 @@ def _rucio_files(
 
     for one in given if isinstance(given, list) else [given]:
         yield from locate_in_rucio(RucioDataset.of(one, restrictions, source), template, access)
+
+
+def _with_path(sample: Sample, name: str, source: str) -> Sample:
+    """Return a sample with the absolute path of its file of luminosities. Raises DatasetError if there is no file."""
+    if not isinstance(sample.section_luminosity_per_pb, str):
+        return sample
+    path = os.path.abspath(os.path.expanduser(_relative_to(source, sample.section_luminosity_per_pb)))
+    if not os.path.isfile(path):
+        what = f"section_luminosity_per_pb of the sample of dataset {name!r}: the file {path} does not exist"
+        raise DatasetError(what, path=source or None)
+    return replace(sample, section_luminosity_per_pb=path)
 
 
 def _hosts_in(content: Mapping[str, object], source: str) -> Mapping[str, tuple[str, ...]]:

@@ -8,6 +8,9 @@ from branchline.base.codecs import codec_named
 from branchline.base.quantities import count, counted, shares, significant, size
 from branchline.records.sensors.record import FINISHED, FileRecord, JobRecord
 
+#: Maximum number of ranges of luminosity sections without a luminosity that a sentence lists.
+SECTIONS_SHOWN_MAX = 10
+
 #: Other programs are reported if they use at least OTHERS_SHARE of the cores while FULL_SHARE of the cores are busy.
 OTHERS_SHARE, FULL_SHARE = 0.2, 0.85
 #: Chunks with fewer events than this count as small: the fixed cost of a call dominates.
@@ -63,6 +66,28 @@ def first_only(job: JobRecord) -> str:
 def sample_sentences(job: JobRecord) -> list[str]:
     """Return a sentence for each simulated sample whose scale factor is unknown or approximate."""
     return [f"Sample {one.name}: {one.note}." for one in job.samples if one.note]
+
+
+def luminosity_sentences(job: JobRecord) -> list[str]:
+    """Return a sentence with the processed luminosity for each wagon and dataset."""
+    sentences = []
+    for one in job.luminosities:
+        text = f"{one.wagon} of {one.dataset}" if one.dataset else one.wagon
+        text += f": {counted(one.sections, 'luminosity section')}"
+        if one.luminosity_per_pb is not None:
+            text += f", {luminosity(one.luminosity_per_pb)}"
+        if one.missing_count:
+            ranges = [f"{first}-{last} of run {run}" for run, found in one.missing.items() for first, last in found]
+            more = ", ..." if len(ranges) > SECTIONS_SHOWN_MAX else ""
+            named = ", ".join(ranges[:SECTIONS_SHOWN_MAX]) + more
+            text += f", without {count(one.missing_count)} that are not in {one.source}: {named}"
+        sentences.append(f"{text} ({one.note})" if one.note else text)
+    return sentences
+
+
+def luminosity(per_pb: float) -> str:
+    """Return an integrated luminosity with its unit."""
+    return f"{per_pb / 1000:.4g} / fb" if per_pb >= 1000 else f"{per_pb:.4g} / pb"
 
 
 def delivered_bytes(job: JobRecord) -> float:

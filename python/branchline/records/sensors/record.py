@@ -18,6 +18,7 @@ from branchline.records.sensors.record_parts import (
     DatasetFile,
     JoinRecord,
     LookupRecord,
+    LuminosityRecord,
     MissingCompanion,
     ParameterRecord,
     ReadCounts,
@@ -34,8 +35,7 @@ SCHEMA_VERSION = 2
 
 # Statuses of a job or wagon: running, all events processed by all wagons, some events missing, no events processed.
 RUNNING, FINISHED, PARTIAL, FAILED = "running", "finished", "partial", "failed"
-# Status of a wagon that stopped before its first event.
-STOPPED = "stopped"
+STOPPED = "stopped"  # Status of a wagon that stopped before its first event.
 
 
 @dataclass
@@ -544,6 +544,7 @@ class JobRecord:
     dataset: list[DatasetFile] = field(default_factory=list)
     lookups: list[LookupRecord] = field(default_factory=list)
     samples: list[SampleRecord] = field(default_factory=list)
+    luminosities: list[LuminosityRecord] = field(default_factory=list)
     files: list[FileRecord] = field(default_factory=list)
     branches: list[BranchRecord] = field(default_factory=list)
     misses: dict[str, int] = field(default_factory=dict)

@@ -179,6 +179,26 @@ class SampleRecord:
 
 
 @dataclass
+class LuminosityRecord:
+    """The luminosity sections of a dataset of which a wagon has processed events: sections that the wagon has certified
+    with ``lumi_mask``, or counted with ``LumiSections.of``.
+
+    ``luminosity_per_pb`` is the sum of their recorded luminosities by ``source``, a file or a number; None if the
+    dataset has no source, or for the reason in ``note``. ``missing_count`` sections are not in the source: ``missing``
+    lists their first and last numbers by run.
+    """
+
+    wagon: str = ""
+    dataset: str = ""
+    sections: int = 0
+    luminosity_per_pb: float | None = None
+    source: str = ""
+    missing_count: int = 0
+    missing: dict[str, list[list[int]]] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass
 class RecoveredFile:
     """A file that was never closed, and the number of its keys that were recovered."""
 

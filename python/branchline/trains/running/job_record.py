@@ -44,6 +44,7 @@ from branchline.records.sensors.this_process import (
 )
 from branchline.trains.plan import TrainPlan
 from branchline.trains.reuse.provenance import Provenance
+from branchline.trains.running.luminosity_records import luminosity_records
 from branchline.trains.running.missing import Missing
 from branchline.trains.running.sample_sums import sample_records
 from branchline.trains.subjobs.folding import FoldedResult
@@ -169,6 +170,7 @@ class RecordMaker:
             samples=sample_records(plan.dataset, files, skipped, plan.settings.reading)
             if any(one.sample is not None for one in plan.dataset)
             else [],
+            luminosities=luminosity_records(plan.dataset, plan.loaded.wagons, merged.wagons),
             max_events=plan.settings.max_events,
             max_files=plan.settings.max_files,
             seed=plan.settings.seed,

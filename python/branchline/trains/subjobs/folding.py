@@ -179,6 +179,8 @@ class Folding:
             return
         total.events += share.events
         total.chunks += share.chunks
+        for dataset, sections in share.sections.items():
+            total.add_sections(dataset, sections)
         total.error = share.error
         if total.error is not None and total.error.path is None:
             # If the error has no path, the sum was lost in transfer. The whole sub-job is then the place of the error.

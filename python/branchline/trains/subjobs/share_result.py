@@ -32,6 +32,7 @@ from branchline.records.sensors.record import (
 from branchline.records.sensors.record_parts import JoinRecord, MissingCompanion
 from branchline.trains.subjobs.shares import ChunkSizes
 from branchline.trains.subjobs.used_inputs import UsedCode
+from branchline.trains.wagons.luminosity import LumiSections
 from branchline.trains.wagons.wagons import Wagon
 
 
@@ -39,7 +40,8 @@ from branchline.trains.wagons.wagons import Wagon
 class WagonShare:
     """The result of a wagon in one sub-job. ``total`` is the sum over the chunks before the first error.
     ``reused_count`` is 1 if the sum comes from an earlier run. ``python_lines`` are the lines of Python that the wagon
-    executed while ``python_events`` events were processed.
+    executed while ``python_events`` events were processed. ``sections`` are the luminosity sections that the wagon has
+    processed, by dataset.
     """
 
     total: Any = None
@@ -55,6 +57,12 @@ class WagonShare:
     error: WagonFault | None = None
     requires: tuple[str, ...] = ()
     reused_count: int = 0
+    sections: dict[str, LumiSections] = field(default_factory=dict)
+
+    def add_sections(self, dataset: str, sections: LumiSections) -> None:
+        """Add luminosity sections of a dataset."""
+        known = self.sections.get(dataset)
+        self.sections[dataset] = sections if known is None else known + sections
 
     def __getstate__(self) -> dict[str, object]:
         # Pickle the sum separately, so that a sum that cannot be transferred stops only its wagon.

@@ -6,13 +6,16 @@ import csv
 import json
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from branchline.errors import BadFileError, MissingFileError, WagonError
+from branchline.errors import BadFileError, MissingFileError, StorageError, WagonError
 from branchline.trains.wagons.loaded_files import loaded
 
 #: Numbers of runs and sections have up to 32 bits, so that both fit into one number by which sections are sorted.
@@ -22,6 +25,28 @@ _NUMBER_MAX = 2**_BITS - 1
 _UNITS = {"/b": 1e-12, "/mb": 1e-9, "/ub": 1e-6, "/nb": 1e-3, "/pb": 1.0, "/fb": 1e3}
 
 Keys = NDArray[np.uint64]
+
+#: The sections that the running wagon has processed; None if no wagon is running.
+_noted: ContextVar[list[Keys] | None] = ContextVar("sections", default=None)
+
+
+@contextmanager
+def sections_noted() -> Iterator[list[Keys]]:
+    """Yield a list to which masks add the certified sections of events in the ``with`` block, and `LumiSections.of` the
+    given sections.
+    """
+    found: list[Keys] = []
+    token = _noted.set(found)
+    try:
+        yield found
+    finally:
+        _noted.reset(token)
+
+
+def _note(keys: Keys) -> None:
+    noted = _noted.get()
+    if noted is not None and len(keys):
+        noted.append(np.unique(keys))
 
 
 def lumi_mask(path: str | os.PathLike[str]) -> LumiMask:
@@ -65,6 +90,7 @@ class LumiMask:
             return np.zeros(len(keys), dtype=bool)
         place = np.searchsorted(self._first, keys, side="right")
         is_certified: NDArray[np.bool_] = (place > 0) & (keys <= self._last[np.maximum(place, 1) - 1])
+        _note(keys[is_certified])
         return is_certified
 
 
@@ -93,7 +119,9 @@ class LumiSections:
     @classmethod
     def of(cls, run: object, section: object) -> LumiSections:
         """Return the sections of some events. Raises WagonError for values that are not one number per event."""
-        return cls(_keys(run, section))
+        keys = _keys(run, section)
+        _note(keys)
+        return cls(keys)
 
     def __add__(self, other: object) -> LumiSections:
         return (
@@ -129,7 +157,7 @@ class LumiSections:
 
         Raises BadFileError for other files, and WagonError for sections that are not in the file.
         """
-        known = _luminosities(Path(path))
+        known = luminosities(Path(path))
         missing = [one for one in self.keys.tolist() if one not in known]
         if missing:
             run, section = missing[0] >> _BITS, missing[0] & _NUMBER_MAX
@@ -175,8 +203,8 @@ def _ranges(path: str, run: str, listed: object) -> list[tuple[int, int]]:
     return found
 
 
-def _luminosities(path: Path) -> dict[int, float]:
-    """Return the recorded luminosity of each section in 1/pb.
+def luminosities(path: Path) -> dict[int, float]:
+    """Return the recorded luminosity of each section in 1/pb. Raises BadFileError and MissingFileError.
 
     Source: the CSV format of brilcalc (cms-service-lumi.web.cern.ch). Comments begin with ``#``, also the heading.
     """
@@ -202,6 +230,8 @@ def _luminosities(path: Path) -> dict[int, float]:
                 found[key] = recorded
     except FileNotFoundError:
         raise MissingFileError(f"{path} does not exist", path=str(path)) from None
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}", path=str(path)) from None
     except (ValueError, IndexError, KeyError, csv.Error) as error:
         what = f"{path} is not a file of `brilcalc lumi --byls`: {error}"
         raise BadFileError(what, path=str(path)) from None

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from branchline.errors import BranchlineError, TableError
 from branchline.jobs.interruption import Interruption
 from branchline.reading.access import Access
@@ -30,6 +32,7 @@ from branchline.trains.wagons.companions import OpenCompanions
 from branchline.trains.wagons.event_random import SEED_NAME
 from branchline.trains.wagons.events import ChunkColumns, Events
 from branchline.trains.wagons.faults import UNPICKLING_STEP, because_of, fault_of, wagon_step
+from branchline.trains.wagons.luminosity import Keys, LumiSections, sections_noted
 from branchline.trains.wagons.views import output_view, without_shared
 from branchline.trains.wagons.wagons import Wagon
 from branchline.trains.worker.isolation import (
@@ -92,6 +95,8 @@ class Coupling:
         self._stopped: frozenset[str] = frozenset()
         self._totals: dict[str, Total] = {}
         self._dataset = ""
+        # The luminosity sections that wagons have processed in this chunk, by wagon.
+        self._sections: dict[str, list[Keys]] = {}
         self._previous: dict[str, object] = {}
         self._processor_events: ProcessorEvents | None = None
         #: The companions and joins of the current file; None until a file with companions or joins has been read.
@@ -220,8 +225,9 @@ class Coupling:
                 else:
                     needed = {name: output_view(outputs[name]) for name in wagon.requires}
                     events = Events(columns, copy.deepcopy(metadata), needed)
-                with self._python_lines.counted(wagon.name, len(columns.chunk)):
+                with self._python_lines.counted(wagon.name, len(columns.chunk)), sections_noted() as sections:
                     output = wagon.process(events)
+                self._sections[wagon.name] = sections
             self._refuse_same_object(wagon.name, output)
             kept = without_shared(output)
             # At the first chunk, check that the output can be pickled. Tables are never pickled: their rows stay in
@@ -304,6 +310,8 @@ class Coupling:
             return
         share.events += len(chunk)
         share.chunks += 1
+        if sections := self._sections.pop(wagon.name, []):
+            share.add_sections(self._dataset, LumiSections(np.concatenate(sections)))
 
     def _note_touches(self, columns: ChunkColumns, shares: dict[str, WagonShare]) -> None:
         for name, touched in columns.touched.items():

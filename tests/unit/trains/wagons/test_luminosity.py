@@ -13,7 +13,7 @@ import pytest
 import uproot
 
 import branchline
-from branchline.errors import BadFileError, MissingFileError, WagonError
+from branchline.errors import BadFileError, DatasetError, MissingFileError, WagonError
 from branchline.trains.wagons.luminosity import LumiMask, LumiSections
 
 BYLS = """#Data tag : 23v1 , Norm tag: None
@@ -160,3 +160,102 @@ def test_a_train_returns_the_sections_that_it_processed(tmp_path: Path, monkeypa
         assert found["sections"].as_json() == {"1": [[2, 3]], "2": [[1, 1]]}
         stored = branchline.load(tmp_path / f"out{workers}")["Certified"]["sections"]
         assert LumiSections(**stored) == found["sections"]
+
+
+WAGON = """
+import branchline
+
+
+class Certified:
+    def __init__(self):
+        self.certified = branchline.lumi_mask("golden.json")
+
+    def process(self, events):
+        return int(self.certified(events.run, events.luminosityBlock).sum())
+
+
+class Everything:
+    def process(self, events):
+        return len(events)
+"""
+DATASETS = """
+[a]
+files = ["1.root", "2.root"]
+sample = {kind = "data", section_luminosity_per_pb = "byls.csv"}
+[b]
+files = ["3.root"]
+sample = {kind = "data", section_luminosity_per_pb = 0.25}
+"""
+
+
+@pytest.fixture
+def certified_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three files with a run each, which has the sections 0 to 3, and the luminosities of some of them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "golden.json").write_text('{"1": [[1, 3]], "2": [[3, 3]], "3": [[0, 1]]}')
+    (tmp_path / "byls.csv").write_text(BYLS)
+    (tmp_path / "wagons.py").write_text(WAGON)
+    (tmp_path / "datasets.toml").write_text(DATASETS)
+    for number in (1, 2, 3):
+        with uproot.recreate(tmp_path / f"{number}.root") as file:
+            file["events"] = {"run": np.full(4, number), "luminosityBlock": np.arange(4)}
+    # Every file is a sub-job.
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", (tmp_path / "1.root").stat().st_size)
+    return tmp_path
+
+
+def test_the_record_has_the_luminosity_that_each_wagon_processed_by_dataset(certified_data: Path) -> None:
+    records = []
+    for workers in (0, 2):
+        result = branchline.run("wagons.py", "datasets.toml", f"out{workers}", workers=workers, step_size=2)
+        again = branchline.run("wagons.py", "datasets.toml", f"out{workers}", workers=workers, step_size=2)
+        assert again.record.subjobs_reused == again.record.subjobs
+        assert again.record.luminosities == result.record.luminosities
+        records.append(result.record.luminosities)
+    assert records[0] == records[1]
+    first, second = records[0]
+    assert (first.wagon, first.dataset, first.sections) == ("Certified", "a", 4)
+    assert first.luminosity_per_pb == pytest.approx(1.7)
+    assert first.source == str(certified_data / "byls.csv")
+    assert (first.missing_count, first.missing) == (2, {"1": [[3, 3]], "2": [[3, 3]]})
+    assert (second.dataset, second.sections, second.luminosity_per_pb, second.missing_count) == ("b", 2, 0.5, 0)
+    report = (certified_data / "out0" / "report.html").read_text()
+    assert "Certified of a: 4 luminosity sections, 1.7 / pb, without 2 that are not in" in report
+    assert "byls.csv: 3-3 of run 1, 3-3 of run 2; Certified of b: 2 luminosity sections, 0.5 / pb" in report
+
+
+def test_sections_of_a_chunk_that_failed_do_not_count(certified_data: Path) -> None:
+    class Fails:
+        def process(self, events: Any) -> int:
+            branchline.LumiSections.of(events.run, events.luminosityBlock)
+            if 2 in events.luminosityBlock:
+                raise ValueError("not this")
+            return len(events)
+
+    with pytest.warns(branchline.PartialResultWarning):
+        result = branchline.run(Fails(), str(certified_data / "1.root"), workers=0, step_size=2)
+    [record] = result.record.luminosities
+    assert (record.sections, record.luminosity_per_pb, record.source) == (2, None, "")
+
+
+def test_a_file_of_luminosities_that_is_damaged_later_is_named(certified_data: Path) -> None:
+    (certified_data / "byls.csv").write_text("no table")
+    result = branchline.run("wagons.py:Certified", "datasets.toml", workers=0)
+    first = result.record.luminosities[0]
+    assert (first.sections, first.luminosity_per_pb) == (4, None)
+    assert "byls.csv is not a file of `brilcalc lumi --byls`" in first.note
+
+
+@pytest.mark.parametrize(
+    ("sample", "problem"),
+    [
+        ('{kind = "data", section_luminosity_per_pb = "none.csv"}', r"the file .*none\.csv does not exist"),
+        ('{section_luminosity_per_pb = "byls.csv"}', "is simulation, which has no luminosity sections"),
+        ('{kind = "data", section_luminosity_per_pb = -1}', "is -1, not a positive number"),
+        ('{kind = "data", section_luminosity_per_pb = ""}', "is empty, not the name of a file"),
+    ],
+)
+def test_wrong_luminosities_of_a_dataset_are_refused(sample: str, problem: str, certified_data: Path) -> None:
+    (certified_data / "wrong.toml").write_text(f'[a]\nfiles = ["1.root"]\nsample = {sample}\n')
+    with pytest.raises(DatasetError, match=problem):
+        branchline.Dataset.of("wrong.toml")
