@@ -109,6 +109,13 @@ test-ecosystem: build peer-packages $(STAMPS)/ecosystem $(STAMPS)/rucio-server #
 	tests/ecosystem/install.sh
 	CI=true BRANCHLINE_RUCIO_SERVER=$(RUCIO_SERVER) $(BIN)/python -m pytest --durations=8 $(or $(TESTS),tests/ecosystem)
 
+# The wheel for CPUs is a tenth of the size of the one on the package index, which has libraries of CUDA.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+.PHONY: test-torch
+test-torch: build peer-packages ## run the test of PyTorch models in wagons; installs PyTorch into .venv, 200 MB; TORCH_INDEX= takes that of the package index
+	$(PIP) install --no-compile $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
+	CI=true $(BIN)/python -m pytest tests/torch
+
 .PHONY: test-simulation test-reuse test-faults fault-table
 test-simulation: build peer-packages ## compare simulated jobs with SimGrid; installs it, or skips that
 	tests/simulation/install.sh

@@ -264,6 +264,52 @@ slow = branchline.run(Slow(), "*.root", workers=1)
 # %%
 slow
 # %%
+from branchline.trains.reuse.result_keys import WagonKeys
+from branchline.trains.wagons.wagons import wagons_of
+def keys():
+    found = [next(iter(WagonKeys(wagons_of(one)[0]).by_name.values())) for one in (default, Held(), doubled)]
+    return [one.key or one.unknown for one in found]
+N, found = 1, []
+# %%
+import functools
+def default(events, n=N):
+    return n
+class Base:
+    "A class."
+    __slots__ = ("a",)
+    def process(self, events):
+        return super().__init__()
+class Held(Base):
+    edges = np.linspace(0, 1, N + 1)
+    def process(self, events):
+        return len(self.edges)
+def scaled(factor):
+    def decorate(function):
+        @functools.wraps(function)
+        def wrapper(events):
+            return factor * function(events)
+        return wrapper
+    return decorate
+@scaled(N)
+def doubled(events):
+    return 1
+found.append(keys())
+# %%
+N = 2
+found.append(keys())
+# %%
+{defined_again}
+# %%
+N = 1
+# %%
+{defined_again}
+# %%
+first, changed, again, back = found
+print(len(first[0]), first == back, [one != other for one, other in zip(changed, again)])
+print(len({one for some in (first, changed, again) for one in some}))
+Held.process = lambda self, events: 1
+print(keys()[1])
+# %%
 def fails(events):
     scale = 2
     return events.nosuch * scale
@@ -275,6 +321,8 @@ result.raise_error()
 # %%
 result.raise_error()
 """
+CELLS_OF_OWN_CODE = OWN_CODE.strip().split("\n# %%\n")
+CELLS_OF_OWN_CODE = [CELLS_OF_OWN_CODE[12] if one == "{defined_again}" else one for one in CELLS_OF_OWN_CODE]
 FILES, ENTRIES = 4, 500
 
 
@@ -289,8 +337,7 @@ def own_code(tmp_path_factory: pytest.TempPathFactory) -> tuple[Executed, Path]:
     for index in range(FILES):
         with branchline.recreate(folder / f"{index}.root") as file:
             file["events"] = {"x": np.linspace(0, 1, ENTRIES)}
-    cells = OWN_CODE.strip().split("\n# %%\n")
-    return execute(folder, cells), folder
+    return execute(folder, CELLS_OF_OWN_CODE), folder
 
 
 @pytest.mark.peer
@@ -303,9 +350,20 @@ def test_results_of_code_in_a_notebook_are_reused_until_the_code_changes(own_cod
     assert done.said(6) == "0 4 2000.0\n4 4 500.0\n0 4\n"
     assert "a cell of the notebook: line 3 reads a file with open()" in done.said(7)
     # Another kernel.
-    cells = OWN_CODE.strip().split("\n# %%\n")
+    cells = CELLS_OF_OWN_CODE
     again = "CUT = 0.75\nprint(reused(branchline.run(Spectrum(), '*.root', 'out', workers=2, force=True)))"
     assert execute(folder, [cells[0], cells[1], again]).said(2) == "(4, 4)\n"
+
+
+@pytest.mark.peer
+def test_a_key_covers_what_a_definition_took_from_variables_when_it_ran(own_code: tuple[Executed, Path]) -> None:
+    """Defaults of functions, attributes of classes, and what a decorator encloses."""
+    done, _ = own_code
+    assert done.said(17).splitlines() == [
+        "64 True [True, True, True]",
+        "9",
+        "the method process of Held was replaced after its definition",
+    ]
 
 
 @pytest.mark.peer
@@ -329,12 +387,12 @@ def test_histograms_of_the_finished_part_are_shown_while_a_train_runs(own_code: 
 @pytest.mark.peer
 def test_a_traceback_is_short_and_names_the_line_of_the_cell(own_code: tuple[Executed, Path]) -> None:
     done, _ = own_code
-    lines = done.traceback(12)
+    lines = done.traceback(19)
     assert len(lines) <= 5
-    assert lines[0] == "Cell In[13], line 1: result.raise_error()"
+    assert lines[0] == "Cell In[20], line 1: result.raise_error()"
     assert 'has no branch "nosuch"' in lines[1]
-    assert lines[2] == "wagon fails, cell 12, line 3: return events.nosuch * scale"
-    assert "(cell 12, line 3)" in done.said(11)
-    full = "\n".join(done.traceback(14))
+    assert lines[2] == "wagon fails, cell 19, line 3: return events.nosuch * scale"
+    assert "(cell 19, line 3)" in done.said(18)
+    full = "\n".join(done.traceback(21))
     assert "result.py" in full
     assert 'has no branch "nosuch"' in full

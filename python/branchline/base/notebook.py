@@ -62,7 +62,8 @@ def cell_of(file: str) -> str | None:
     """Return the name of the cell whose code was compiled with this file name, such as "cell 6"; None for a file."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
-    named = None if shell is None else shell.compile.format_code_name(file)
+    named_by = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    named = None if named_by is None else named_by(file)
     number = None if named is None else re.search(r"\d+", named[1])
     return None if number is None else f"cell {number[0]}"
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from branchline.base.quantities import MIB
 from branchline.reading.datasets.identity import content_identity
-from branchline.trains.wagons.loaded_files import LoadedFile, source_of
+from branchline.trains.wagons.loaded_files import LoadedFile, LoadedSource, source_of
 
 # If a value names a file, the digest covers the file's content up to this size. Larger files are identified by
 # `content_identity`.
@@ -61,6 +61,8 @@ class Canonical:
         self._open: set[int] = set()
         #: Identities, by path, of the files that are named by strings in the values.
         self.files: dict[str, str] = {}
+        #: Modules and names of functions that load files for `branchline.loaded`.
+        self.loaders: set[tuple[str, str]] = set()
 
     def hexdigest(self) -> str:
         """Return the digest of everything added so far."""
@@ -119,6 +121,7 @@ class Canonical:
         other = Canonical(self._uses)
         other.add(value, where)
         self.files |= other.files
+        self.loaders |= other.loaders
         return other.hexdigest()
 
     def _add_numpy(self, value: object, where: str) -> None:
@@ -144,7 +147,7 @@ class Canonical:
         if isinstance(value, np.ufunc | BuiltinFunctionType) and module is None:
             module = sys.modules["numpy" if isinstance(value, np.ufunc) else "builtins"]
         if module is None or "<" in name:
-            what = "a lambda" if "<lambda>" in name else "defined inside a function"
+            what = "a lambda: use def" if "<lambda>" in name else "defined inside a function: define it outside"
             raise UnknownValueError(f"{where} is {what}" if module else f"{where} is from a module that does not exist")
         self._put("code", f"{module.__name__}:{name}".encode())
         self._uses(module, name.partition(".")[0], value)
@@ -153,11 +156,7 @@ class Canonical:
         kind = type(value)
         library = kind.__module__.partition(".")[0]
         if isinstance(value, LoadedFile):
-            source = source_of(value)
-            self._put("loaded", source.digest.encode())
-            self.add([source.loader, list(source.arguments), dict(source.options)], where)
-            with suppress(OSError):
-                self.files[source.path] = content_identity(source.path)
+            self._add_loaded(source_of(value), where)
         elif isinstance(value, enum.Enum):
             self._add_code(kind, where)
             self._put("enum", value.name.encode())
@@ -185,7 +184,16 @@ class Canonical:
                 self._put("attribute", name.encode())
                 self.add(one, f"{where}.{name}")
         else:
-            raise UnknownValueError(f"{where} is a {kind.__module__}.{kind.__qualname__}, whose content is unknown")
+            what = f"{where} is a {kind.__module__}.{kind.__qualname__}, whose content is unknown"
+            raise UnknownValueError(f"{what}: load it with branchline.loaded(LOADER, FILE), or create it in setup()")
+
+    def _add_loaded(self, source: LoadedSource, where: str) -> None:
+        self._put("loaded", source.digest.encode())
+        self.add([source.loader, list(source.arguments), dict(source.options)], where)
+        if isinstance(source.loader, FunctionType):
+            self.loaders.add((source.loader.__module__, source.loader.__qualname__))
+        with suppress(OSError):
+            self.files[source.path] = content_identity(source.path)
 
     def _add_histogram(self, value: Any, where: str) -> None:
         self._put("histogram", f"{type(value).__name__}".encode())

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -20,7 +20,7 @@ from branchline.reading.datasets.data_file import Companion, DataFile
 from branchline.reading.locations import is_url
 from branchline.trains.reuse.canonical import Canonical, UnknownValueError, attributes_of
 from branchline.trains.reuse.module_finder import OWN_PACKAGE, FoundModule, find_module, imported_by, package_of
-from branchline.trains.reuse.session_code import definition_of, is_session, variables_read
+from branchline.trains.reuse.session_code import definition_of, is_session, values_of, variables_read
 from branchline.trains.reuse.source_code import (
     LIST_OF_WAGONS,
     ModuleSource,
@@ -28,10 +28,12 @@ from branchline.trains.reuse.source_code import (
     is_definition,
     is_side_effect,
     names_in,
+    parameter_of_loader,
     unknown_reads,
 )
 from branchline.trains.subjobs.shares import Share
 from branchline.trains.subjobs.used_inputs import PlannedCode, identities_of
+from branchline.trains.wagons.loaded_files import LoadedFile
 from branchline.trains.wagons.wagons import Wagon
 
 #: Version of the results. It is incremented when Branchline computes different results from the same wagons and files,
@@ -129,9 +131,13 @@ class _CodeUsed:
         #: Identities, by path, of the files that the code reads.
         self.files: dict[str, str] = {}
         self._wanted: list[tuple[ModuleType, str | None, object]] = []
-        # Definitions of a notebook or an interactive session, and the variables of the session that they use.
+        # Functions and classes of a notebook or an interactive session, their statements, and the variables that these
+        # read.
+        self._defined: list[object] = []
         self._definitions: list[ast.stmt] = []
         self._variables: set[str] = set()
+        # Modules and names of functions that load files for `branchline.loaded`.
+        self._loaders: set[tuple[str, str]] = set()
 
     @property
     def packages(self) -> dict[str, str]:
@@ -153,41 +159,56 @@ class _CodeUsed:
             else:
                 self._use(module.__name__, module, name)
         for use in self._uses.values():
-            own = {f"self.{name}": value for name, value in attributes_of(self._thing).items()}
-            values = {**(vars(use.source.module) if use.source.module is not None else {}), **own}
-            for index in sorted(use.statements):
-                statement = use.source.statements[index]
-                if is_definition(statement):
-                    for what in unknown_reads(statement, self._files, values, values):
-                        raise UnknownValueError(f"{os.path.basename(use.source.path)} {what}")
+            used = [use.source.statements[index] for index in sorted(use.statements)]
+            variables = {} if use.source.module is None else vars(use.source.module)
+            self._refuse_reads(os.path.basename(use.source.path), use.source.name, used, variables)
+        self._refuse_reads("a cell of the notebook:", "__main__", self._definitions, vars(sys.modules["__main__"]))
         code = {name: use.source.digest_of(use.statements) for name, use in self._uses.items()}
-        for statement in self._definitions:
-            own = {f"self.{name}": value for name, value in attributes_of(self._thing).items()}
-            values = {**vars(sys.modules["__main__"]), **own}
-            for what in unknown_reads(statement, self._files, values, values):
-                raise UnknownValueError(f"a cell of the notebook: {what}")
         if self._definitions:
             code["__main__"] = "".join(sorted(ast.dump(one, annotate_fields=False) for one in self._definitions))
         return {"code": code, "values": self._values, "versions": self._versions, "files": self._files}
 
-    def _add_value(self, where: str, value: object) -> None:
+    def _refuse_reads(self, where: str, module: str, used: Sequence[ast.stmt], variables: Mapping[str, object]) -> None:
+        """Raise UnknownValueError if a used statement of a module reads data that the source does not show."""
+        values = {**variables, **{f"self.{name}": value for name, value in attributes_of(self._thing).items()}}
+        for statement in used:
+            is_loader = (module, getattr(statement, "name", "")) in self._loaders
+            loaded = parameter_of_loader(statement, module, self._used()) if is_loader else ""
+            for what in (
+                unknown_reads(statement, self._files, values, values, loaded) if is_definition(statement) else ()
+            ):
+                raise UnknownValueError(f"{where} {what}")
+
+    def _used(self) -> Iterator[tuple[ast.stmt, Mapping[str, object]]]:
+        """Yield all used statements with the variables of their modules."""
+        yield from ((one, vars(sys.modules["__main__"])) for one in self._definitions)
+        for use in self._uses.values():
+            variables = {} if use.source.module is None else vars(use.source.module)
+            yield from ((use.source.statements[index], variables) for index in use.statements)
+
+    def _add_value(self, where: str, value: object, name: str = "") -> None:
         canonical = Canonical(lambda module, name, code: self._wanted.append((module, name, code)))
         canonical.add(value, where)
         self.files |= canonical.files
-        self._values[where] = canonical.hexdigest()
+        self._loaders |= canonical.loaders
+        self._values[name or where] = canonical.hexdigest()
 
     def _use_definition(self, session: ModuleType, value: object) -> None:
         """Record that the wagon uses a function or class of a notebook: its statement, and the values of the variables
         in this statement.
         """
+        if any(one is value for one in self._defined):
+            return
+        self._defined.append(value)
         statement = definition_of(value)
+        for where, part in values_of(value):
+            # Several functions may have the same name, such as those that a decorator returns.
+            self._add_value(where, part, f"{where} of definition {len(self._defined)}, value {len(self._values)}")
         if any(ast.dump(one) == ast.dump(statement) for one in self._definitions):
             return
         self._definitions.append(statement)
         self._add_files(statement, os.getcwd())
         self._add_imports(statement, "")
-        if isinstance(value, type):
-            self._add_attributes(value)
         for name in sorted((variables_read(statement) & vars(session).keys()) - self._variables):
             self._variables.add(name)
             self._add_value(f"{session.__name__}.{name}", vars(session)[name])
@@ -206,9 +227,10 @@ class _CodeUsed:
                 self._versions[imported] = "missing"
 
     def _add_attributes(self, kind: type) -> None:
-        """Add the plain class attributes of a class, which may have changed since its definition."""
+        """Add the plain class attributes of a class, which may have changed since its definition, and loaded files."""
         for attribute, one in sorted(vars(kind).items()):
-            if isinstance(one, int | float | str | list | tuple | dict | set) and not attribute.startswith("__"):
+            is_plain = isinstance(one, LoadedFile | int | float | str | list | tuple | dict | set)
+            if is_plain and not attribute.startswith("__"):
                 self._add_value(f"{kind.__module__}.{kind.__name__}.{attribute}", one)
 
     def _use(self, name: str, module: ModuleType | None, used: str | None) -> None:

@@ -218,13 +218,18 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
 
 
 def unknown_reads(
-    statement: ast.stmt, known: Iterable[str], values: Mapping[str, object], libraries: Mapping[str, object]
+    statement: ast.stmt,
+    known: Iterable[str],
+    values: Mapping[str, object],
+    libraries: Mapping[str, object],
+    loaded: str = "",
 ) -> Iterator[str]:
     """Yield a description of each read in a statement that the source does not show, such as of a file with an unknown
     name or of an environment variable.
 
     ``known`` are strings that name files. ``values`` are the values of names and of ``self.NAME``. ``libraries`` are
-    the values of names that may be modules or come from modules.
+    the values of names that may be modules or come from modules. ``loaded`` is a variable with the path of a file whose
+    content is known.
     """
     known = set(known)
     imported = _imported(statement)
@@ -244,10 +249,62 @@ def unknown_reads(
         library = "" if called in READS_FILE else _reading_library(node.func, imported, libraries)
         if (called not in READS_FILE and not library) or _names_known_file(node, known, values):
             continue
+        if loaded and any(_is_path(one, loaded) for one in (*node.args, *(one.value for one in node.keywords), owner)):
+            continue
         if library:
-            yield f"line {node.lineno} calls {called}() of {library}, which reads data that the source does not show"
+            what = f"line {node.lineno} calls {called}() of {library}, which reads data that the source does not show"
         else:
-            yield f"line {node.lineno} reads a file with {called}(), but the file name is not in the source"
+            what = f"line {node.lineno} reads a file with {called}(), but the file name is not in the source"
+        yield f"{what}: use branchline.loaded(LOADER, FILE)"
+
+
+def parameter_of_loader(
+    definition: ast.stmt, module: str, uses: Iterable[tuple[ast.stmt, Mapping[str, object]]]
+) -> str:
+    """Return the first parameter of a function if it is always the path of a file that ``branchline.loaded`` loads;
+    otherwise an empty text.
+
+    ``uses`` are all statements that may use the function, with the variables of their modules.
+    """
+    if not isinstance(definition, ast.FunctionDef):
+        return ""
+    parameters = [*definition.args.posonlyargs, *definition.args.args]
+    if not parameters or any(_uses_directly(definition.name, module, *one) for one in uses):
+        return ""
+    first = parameters[0].arg
+    is_changed = any(
+        isinstance(one, ast.Name) and one.id == first and not isinstance(one.ctx, ast.Load)
+        for one in ast.walk(definition)
+    )
+    return "" if is_changed else first
+
+
+def _uses_directly(name: str, module: str, statement: ast.stmt, variables: Mapping[str, object]) -> bool:
+    """Return whether a statement uses a function other than as the first argument of a call of ``loaded``."""
+    passed = {
+        id(one.args[0])
+        for one in ast.walk(statement)
+        if isinstance(one, ast.Call) and one.args and _last_name(one.func) == "loaded"
+    }
+    for one in ast.walk(statement):
+        if not isinstance(one, ast.Name | ast.Attribute) or _last_name(one) != name or id(one) in passed:
+            continue
+        owner = one.value if isinstance(one, ast.Attribute) else None
+        # A name that is the attribute of another module or object is not this function.
+        if owner is None or getattr(variables.get(_last_name(owner)), "__name__", module) == module:
+            return True
+    return False
+
+
+def _last_name(called: ast.expr) -> str:
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+
+
+def _is_path(expression: ast.expr | None, name: str) -> bool:
+    """Return whether an expression is a variable, or the same path as text or ``Path``."""
+    if isinstance(expression, ast.Call) and _last_name(expression.func) in ("Path", "str", "fspath"):
+        return len(expression.args) == 1 and _is_path(expression.args[0], name)
+    return isinstance(expression, ast.Name) and expression.id == name
 
 
 def _imported(statement: ast.stmt) -> dict[str, tuple[str, str]]:

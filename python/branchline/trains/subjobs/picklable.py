@@ -15,7 +15,7 @@ from branchline.trains.wagons.wagons import FunctionWagon, Wagon
 #: Maximum depth of the search for the attribute. The limit also ends cycles of references.
 _DEPTH_MAX = 12
 
-HINT = "create it in the wagon's method setup(), which each worker calls once"
+HINT = "load it with branchline.loaded(LOADER, FILE), or create it in setup(), which each worker calls once"
 
 
 def pickling_error(wagon: Wagon) -> WagonError | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import pickle
 import subprocess
@@ -19,9 +20,12 @@ import pytest
 import uproot
 
 from branchline.errors import BadFileError, MissingFileError, OptionError, StorageError
-from branchline.trains.reuse.canonical import Canonical
+from branchline.trains.reuse.canonical import Canonical, UnknownValueError
+from branchline.trains.reuse.result_keys import WagonKeys
+from branchline.trains.subjobs.picklable import pickling_error
 from branchline.trains.wagons import loaded_files
 from branchline.trains.wagons.loaded_files import loaded
+from branchline.trains.wagons.wagons import Wagon, load_wagons
 
 CALLS: list[str] = []
 
@@ -267,3 +271,87 @@ def test_results_with_corrections_are_reused_until_the_file_changes(tmp_path: Pa
     assert (total, reused > 0) == (525.0, True)
     factors.write_text(json.dumps(FACTORS).replace("1.5, 2.0", "1.0, 1.0"))
     assert run() == (300.0, 0)
+
+
+LOADERS = """
+import json
+from pathlib import Path
+import numpy as np
+import branchline
+
+def read(path):
+    with open(path) as file:
+        return json.load(file)
+
+def as_path(path, factor=1):
+    return json.loads(Path(path).read_text()) * factor
+
+def beside(path):
+    return Path(path).with_name("weights").read_text()
+
+def changed(path):
+    path = path + ".npy"
+    return np.load(path)
+
+def direct(path):
+    return np.load(path)
+
+class Wagon:
+    def __init__(self):
+        self.table = branchline.loaded(LOADER, "table.json")
+    def process(self, events):
+        return 1
+
+class Direct(Wagon):
+    def process(self, events):
+        return direct(events.name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loader", "wagon", "problem"),
+    [
+        ("read", "Wagon", ""),
+        ("as_path", "Wagon", ""),
+        (
+            "beside",
+            "Wagon",
+            "reads a file with read_text(), but the file name is not in the source: use branchline.loaded",
+        ),
+        ("changed", "Wagon", "reads a file with load(), but the file name is not in the source"),
+        ("direct", "Wagon", ""),
+        ("direct", "Direct", "reads a file with load(), but the file name is not in the source"),
+    ],
+)
+def test_a_loader_of_the_user_may_read_the_file_that_it_gets(
+    loader: str, wagon: str, problem: str, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(table.parent)
+    path = table.with_name(f"{loader}_{wagon}.py")
+    path.write_text(LOADERS.replace("LOADER", loader))
+    wagons, _ = load_wagons(f"{path}:{wagon}")
+    found = WagonKeys(wagons)[wagon]
+    assert problem in found.unknown
+    assert (found.key is None) == bool(problem)
+
+
+def test_what_cannot_be_known_names_the_remedy(table: Path) -> None:
+    for value in (threading.Lock(), functools.lru_cache(table_of)):
+        with pytest.raises(
+            UnknownValueError, match=r"content is unknown: load it with branchline.loaded\(LOADER, FILE\)"
+        ):
+            key_of(value)
+
+
+def test_a_wagon_that_cannot_be_sent_names_its_attribute_and_the_remedy(table: Path) -> None:
+    class Session:
+        def __init__(self) -> None:
+            self.session = {"lock": threading.Lock()}
+
+        def process(self, _events: Any) -> int:
+            return 1
+
+    error = pickling_error(Wagon(Session()))
+    assert error is not None
+    assert "Session.session['lock'] is a _thread.lock, which cannot be pickled" in str(error)
+    assert "load it with branchline.loaded(LOADER, FILE)" in str(error)
