@@ -171,6 +171,12 @@ def list_folder(url: str, access: Access | None = None, once: bool = False) -> F
 def prefer_replicas(ranks: list[ReplicaRank]) -> None:
     """Make this process read the replicas of a file in the order of these ranks."""
 
+def silent_elements() -> list[str]:
+    """Return the storage elements that recently did not answer, in this process or as told to `avoid_silent`."""
+
+def avoid_silent(elements: list[str]) -> None:
+    """Make this process read replicas on these storage elements last for some minutes, because they did not answer."""
+
 def set_base_directory(directory: str | None) -> None:
     """Set the directory against which relative paths of input files are resolved; None restores the working
     directory.

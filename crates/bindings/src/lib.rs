@@ -57,8 +57,8 @@ mod _core {
     use super::simulation::{JobDone, ResourceUse, Simulation, SimulationTotals};
     #[pymodule_export]
     use super::store::{
-        list_folder, listing_wait_s, longest_wait_s, prefer_replicas, set_base_directory, size_and_identity,
-        take_troubles, without_secrets, FolderListing, RangesRead, Store, Troubles,
+        avoid_silent, list_folder, listing_wait_s, longest_wait_s, prefer_replicas, set_base_directory,
+        silent_elements, size_and_identity, take_troubles, without_secrets, FolderListing, RangesRead, Store, Troubles,
     };
     #[pymodule_export]
     use super::stored_object::StoredObject;

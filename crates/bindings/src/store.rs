@@ -76,6 +76,18 @@ pub fn prefer_replicas(ranks: Vec<(String, u32)>) {
     branchline_storage::prefer_replicas(ranks.into_iter().map(rank_of).collect());
 }
 
+/// Returns the storage elements that recently did not answer.
+#[pyfunction]
+pub fn silent_elements() -> Vec<String> {
+    branchline_storage::silent_elements()
+}
+
+/// Makes this process read replicas on these storage elements last, because they did not answer another process.
+#[pyfunction]
+pub fn avoid_silent(elements: Vec<String>) {
+    elements.iter().for_each(|element| branchline_storage::avoid(element, true));
+}
+
 /// Returns the maximum time in seconds that a call reading this many bytes may take, including all retries and waits.
 #[pyfunction]
 pub fn longest_wait_s(access: PythonAccess, size_bytes: u64) -> f64 {

@@ -48,7 +48,7 @@ pub use local::{was_written_to, LocalFile, LocalMode};
 pub use open::{link_expected, local_paths, open, set_base_directory, size_and_identity};
 pub use progress::count_progress_in;
 pub use range::{ByteRange, RangeRead};
-pub use replicas::{prefer_replicas, ReplicaRank};
+pub use replicas::{avoid, prefer_replicas, silent_elements, ReplicaRank};
 pub use secrets::without_secrets;
 pub use servers::failure_counts::{note_wrong_bytes, take_troubles, ElementTroubles, Troubles};
 pub use servers::listing::{Listing, ListingForm};

@@ -45,7 +45,8 @@ pub fn list_folder(url: &str, access: &Access, once: bool) -> Result<Listing> {
     };
     listed.map_err(|fault| {
         if fault.kind == StorageErrorKind::Timeout {
-            avoid(&settings.element, true);
+            // A server that asks to wait does answer.
+            avoid(&settings.element, fault.retry_may_help);
         }
         fault.at(url, None)
     })

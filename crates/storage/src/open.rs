@@ -12,7 +12,8 @@ use crate::bridge::{self, BridgedFile, Library};
 use crate::http::{is_set_for_fsspec, HttpFile};
 use crate::limits::EXPECTED_ROUND_TRIP;
 use crate::local::mounted;
-use crate::replicas::{avoid, is_avoided, nearest_in, replicas_in, Replicated};
+use crate::replicas::{avoid, is_avoided, is_silence, is_silent, nearest_in, note_silence, open_patiently};
+use crate::replicas::{replicas_in, trust, Replicated};
 use crate::s3::open_s3;
 use crate::secrets::without_secrets;
 use crate::servers::failure::Fault;
@@ -78,7 +79,7 @@ pub fn size_and_identity(path: &str, access: &Access) -> Result<(u64, Option<Str
             Ok(found) => return Ok(found),
             Err(error) => {
                 if error.kind == StorageErrorKind::Timeout {
-                    avoid(&element, true);
+                    avoid(&element, is_silence(&error));
                 }
                 last = Some(error);
             }
@@ -111,11 +112,26 @@ fn of_replicas(replicas: &[&str], access: &Access) -> Result<Arc<dyn Store>> {
     if let ([path], None) = (replicas, &access.fault)
         && is_at_a_server(path)
     {
-        return measured(path, access, &settings);
+        return only_replica(path, access, &settings);
     }
     let own = access.clone();
     let open_one = move |path: &str, settings: &Settings| measured(path, &own, settings);
     Ok(Arc::new(Replicated::open(replicas, &settings, Arc::new(open_one))?))
+}
+
+/// Opens the only replica of a file, and records whether its server answers.
+fn only_replica(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn Store>> {
+    let element = element_of(path);
+    let was_silent = is_silent(&element);
+    let opened = open_patiently(&element, settings, |settings| measured(path, access, settings));
+    match &opened {
+        Ok(_) => trust(&element),
+        Err(error) if is_silence(error) || was_silent && error.kind == StorageErrorKind::Timeout => {
+            note_silence(&element);
+        }
+        Err(_) => {}
+    }
+    opened
 }
 
 /// Wraps a store in a local copy or cache, if requested.

@@ -7,6 +7,7 @@ mod preference;
 mod replicated;
 mod samples;
 
-pub(crate) use health::{avoid, is_avoided};
+pub use health::{avoid, silent_elements};
+pub(crate) use health::{is_avoided, is_silent, note_silence, trust};
 pub use preference::{prefer_replicas, ReplicaRank};
-pub(crate) use replicated::{nearest_in, replicas_in, Replicated};
+pub(crate) use replicated::{is_silence, nearest_in, open_patiently, replicas_in, Replicated};

@@ -32,6 +32,27 @@ pub(crate) fn replicas_in(path: &str) -> Vec<&str> {
     path.split(SEPARATOR).map(str::trim).filter(|one| !one.is_empty()).collect()
 }
 
+/// Returns whether a server did not answer, rather than asking the client to wait.
+pub(crate) fn is_silence(error: &StorageError) -> bool {
+    error.kind == StorageErrorKind::Timeout && error.retry_may_help()
+}
+
+/// Opens a store with `open`. If the storage element recently did not answer, it first has to open the file in less
+/// time.
+pub(crate) fn open_patiently<T>(
+    element: &str,
+    settings: &Settings,
+    open: impl Fn(&Settings) -> Result<T>,
+) -> Result<T> {
+    let short = health::patience(element, settings.clone());
+    if short != *settings {
+        open(&short)?;
+        health::trust(element);
+    }
+    // The store keeps its settings for reading, so it is opened with the usual ones.
+    open(settings)
+}
+
 /// Sorts replicas by distance, nearest first.
 fn by_nearness<'a>(locations: &[&'a str]) -> Vec<&'a str> {
     let mut sorted = locations.to_vec();
@@ -155,8 +176,8 @@ impl Replicated {
         }
         let (open_one, location) = (Arc::clone(&self.open_one), replica.location.clone());
         let settings = Settings { wait_max: self.wait_max(round), ..self.settings.clone() };
-        let limit = self.last_limit(0, round);
-        within(limit, move || open_one(&location, &settings))
+        let (limit, element) = (self.last_limit(0, round), replica.element.clone());
+        within(limit, move || open_patiently(&element, &settings, |settings| open_one(&location, settings)))
             .unwrap_or_else(|error| Err(self.silence_error(index, &error, limit, None)))
     }
 
@@ -239,6 +260,7 @@ impl Replicated {
             let is_late = |error: &StorageError| error.kind == StorageErrorKind::Timeout && self.replicas.len() > 1;
             let again = errors.iter().any(|error| error.retry_may_help() || is_late(error));
             if !again || round + 1 == self.rounds_max() {
+                self.note_silences(order, &errors);
                 return Err(self.none_left(errors, range, round + 1));
             }
             let first = order.first().map_or("", |index| &self.replicas[*index].element);
@@ -254,7 +276,7 @@ impl Replicated {
             note_failure(&replica.element, error.kind, started.elapsed());
         }
         if matches!(error.kind, Timeout | Unreachable) {
-            health::avoid(&replica.element, error.kind == Timeout);
+            health::avoid(&replica.element, is_silence(error));
         }
         let mut read = lock(&replica.read);
         read.failures_count += 1;
@@ -264,6 +286,14 @@ impl Replicated {
         let mut state = lock(&replica.state);
         if let State::Open(_) = *state {
             *state = State::Closed;
+        }
+    }
+
+    /// Records which storage elements did not answer. `errors` are those of the replicas in `order`.
+    fn note_silences(&self, order: &[usize], errors: &[StorageError]) {
+        if self.replicas.len() > 1 {
+            let silent = order.iter().zip(errors).filter(|(_, error)| is_silence(error));
+            silent.for_each(|(index, _)| health::note_silence(&self.replicas[*index].element));
         }
     }
 

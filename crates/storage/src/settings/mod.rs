@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPLICA_TRIES_MAX};
 use crate::limits::{MOUNT_BYTES_PER_SECOND_MIN, REQUEST_TIMEOUT, RETRY_PAUSE, RETRY_PAUSE_MAX, TRIES_MAX};
-use crate::limits::{REPLICA_TIMED_OUT_TRIES_MAX, TIMED_OUT_TRIES_MAX};
+use crate::limits::{REPLICA_TIMED_OUT_TRIES_MAX, STALL_MIN, TIMED_OUT_TRIES_MAX};
 use crate::limits::{UNKNOWN_SIZE_SILENCES, WAIT_MAX};
 use crate::{Access, Choice, Result};
 use links::link_to;
@@ -134,6 +134,28 @@ impl Settings {
         self.connect_timeout = self.connect_timeout.min(self.silence);
         self.tries_max = self.tries_max.min(REPLICA_TRIES_MAX);
         self.timed_out_tries_max = REPLICA_TIMED_OUT_TRIES_MAX;
+        self
+    }
+
+    /// Limits the attempts, the time and the waits for a server that did not answer before, and did not answer for
+    /// `files_count` other files. Limits that the user has chosen are kept for the first of these files.
+    pub(crate) fn after_silences(mut self, files_count: u32) -> Self {
+        let default = Self::default();
+        let most = match files_count {
+            0 => self.silence,
+            1 => REPLICA_SILENCE,
+            _ => STALL_MIN,
+        };
+        self.silence = self.silence.min(most);
+        self.connect_timeout = self.connect_timeout.min(self.silence);
+        if files_count > 0 || self.timed_out_tries_max == default.timed_out_tries_max {
+            // The first attempt need not detect a dead connection.
+            self.timed_out_tries_max = 1;
+        }
+        if files_count > 0 || self.wait_max == default.wait_max {
+            // A cache that cannot reach its origin is silent at first, and then asks to wait for as long as it tries.
+            self.wait_max = self.wait_max.min(self.time_limit(0));
+        }
         self
     }
 
