@@ -106,6 +106,29 @@ def test_a_checksum_of_a_fileset_is_the_version_of_a_file(
         assert result.outputs["total"] == right
         reused.append(result.record.subjobs_reused)
     assert reused == [0, 0, 0, 1, 0]
+@pytest.mark.parametrize("where", ["root", "http", "no versions"])
+def test_a_version_in_a_fileset_replaces_size_and_time(
+    served: Served, own_folder: Path, tmp_path: Path, where: str
+) -> None:
+    bases = {**urls(served), "no versions": f"http://127.0.0.1:{served.nginx.port}/no-versions/"}
+    write(own_folder / "f.root", 1, OLD_NS)
+    (tmp_path / "wagons.py").write_text(WAGON)
+
+    def reused(version: str | None) -> tuple[int, list[str]]:
+        file = {"object_path": "events", "version": version}
+        fileset = {"data": {"files": {f"{bases[where]}{own_folder.name}/f.root": file}}}
+        wagon = f"{tmp_path / 'wagons.py'}:total"
+        result = run_in_chunks(wagon, fileset, ledger=tmp_path / "ledger", workers=1)  # type: ignore[arg-type]
+        return result.record.subjobs_reused, result.record.reuse_notes
+
+    assert reused("adler32:1b2c3d")[0] == 0
+    assert reused("adler32:001B2C3D") == (1, [])
+    os.utime(own_folder / "f.root", ns=(OLD_NS + 10**10, OLD_NS + 10**10))
+    assert reused("adler32:1b2c3d") == (1, [])
+    assert reused("adler32:1b2c3e")[0] == 0
+    found, notes = reused(None)
+    assert found == 0
+    assert [one for one in notes if "neither a modification time nor an ETag" in one] or where != "no versions"
 
 
 @pytest.mark.parametrize(

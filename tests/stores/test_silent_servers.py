@@ -16,8 +16,9 @@ from tests.stores.scripted import HttpRequest, HttpServer, Scripted, http_answer
 from tests.stores.scripted_xrootd import OPEN, PGREAD, READ, READV, WAIT, XrootdScript, answer, xrootd_script
 
 import branchline
+from branchline import Dataset, TrainStatus
 from branchline._core import Store, list_folder, size_and_identity, take_troubles
-from branchline.errors import StorageError
+from branchline.errors import PartialResultWarning, StorageError
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.server_files import with_sizes
 
@@ -64,18 +65,81 @@ def read_by_train(paths: list[str]) -> None:
     assert result.record.events == 1000 * len(paths)
 
 
-# A train reads in a process of its own, and each process finds out once.
-@pytest.mark.parametrize(("read", "processes"), [(read_by_store, 0), (read_by_train, 1)])
+# A train requests the sizes of its files side by side, and tells its workers which server is silent.
+@pytest.mark.parametrize(("read", "most"), [(read_by_store, 1), (read_by_train, 3)])
 @pytest.mark.parametrize("scheme", ["root", "http"])
-def test_a_silent_first_replica_costs_each_process_one_timeout(
-    scheme: str, read: Callable[[list[str]], None], processes: int, silent: Scripted, served: Served
+def test_a_silent_first_replica_costs_one_timeout(
+    scheme: str, read: Callable[[list[str]], None], most: int, silent: Scripted, served: Served
 ) -> None:
     read([f"{url_at(scheme, silent, f'{folder}/f.root')} | {served.data / 'small.root'}" for folder in "abc"])
     first = silent.connections
-    # Files are opened, and their sizes requested, side by side.
-    assert 1 <= first <= 1 + 2 * processes * 3 if processes else first == 1
+    assert 1 <= first <= most
     read([f"{url_at(scheme, silent, 'd/f.root')} | {served.data / 'small.root'}"])
-    assert silent.connections == first + processes
+    assert silent.connections == first
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("scheme", "until"), [("root", "connected"), ("root", "opened"), ("http", "connected"), ("http", "opened")]
+)
+def test_a_silent_first_replica_costs_a_train_at_most_15_s(
+    scheme: str, until: str, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the timeouts that everybody has; a second replica answers at once."""
+    monkeypatch.delenv("BRANCHLINE_STORAGE_TIMEOUT")
+    content = (served.data / "small.root").read_bytes()
+    script = silence if until == "connected" else silent_after_opening(scheme, content, [])
+    with scripted(script) as server:
+        files = [f"{url_at(scheme, server, f'{folder}/f.root')} | {served.data / 'small.root'}" for folder in "abc"]
+        began_s = time.monotonic()
+        read_by_train(files)
+        # The rest is the time of the train itself, on a busy machine.
+        assert time.monotonic() - began_s < 15 + 10
+
+
+@pytest.mark.parametrize("scheme", ["root", "http"])
+def test_a_train_on_a_silent_server_alone_ends_with_its_error(scheme: str, silent: Scripted) -> None:
+    with pytest.warns(PartialResultWarning, match="did not answer in time"):
+        branchline.run([Sum()], [url_at(scheme, silent)], workers=1)
+    # One query for the size and one attempt to open it, since the server is known to be silent by then.
+    assert silent.connections == 2
+
+
+def test_a_silent_server_that_then_asks_to_wait_is_waited_for_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a cache that cannot reach its origin. Others may ask to wait for ten minutes."""
+    monkeypatch.delenv("BRANCHLINE_STORAGE_WAIT")
+    opened: list[int] = []
+
+    def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if code != OPEN:
+            return None
+        opened.append(number)
+        return b"" if len(opened) == 1 else answer(stream, WAIT, struct.pack(">I", 1))
+
+    with xrootd_script(CONTENT, hook) as (url, _, _):
+        with pytest.raises(StorageError, match="did not answer in time"):
+            size_and_identity(url)
+        for count in (2, 3):
+            with pytest.raises(StorageError, match="asks to wait for longer"):
+                Store(url)
+            assert len(opened) == count
+
+
+@pytest.mark.parametrize("scheme", ["root", "http"])
+def test_files_of_a_silent_server_are_tried_once_each_until_it_answers(scheme: str, served: Served) -> None:
+    answers: list[bool] = []
+    xrootd, http = XrootdScript(CONTENT), busy(0, "")
+
+    def script(number: int, connection: socket.socket) -> None:
+        (xrootd if scheme == "root" else http)(number, connection) if answers else silence(number, connection)
+
+    with scripted(script) as server:
+        for name, tried in (("a", 2), ("b", 3), ("c", 4)):
+            with pytest.raises(StorageError, match="did not answer in time"):
+                Store(url_at(scheme, server, name))
+            assert server.connections == tried
+        answers.append(True)
+        assert Store(url_at(scheme, server, "d")).read([(7, 7)]).contents == [CONTENT[7:14]]
 
 
 def test_the_troubles_of_a_silent_replica_are_one_timeout_without_retries(silent: Scripted, served: Served) -> None:
@@ -94,9 +158,9 @@ def test_the_only_server_of_a_file_is_tried_once_more_after_a_timeout(
     assert silent.connections == 2
     # As often as the user says.
     monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "3")
-    with pytest.raises(StorageError, match="3 tries"):
-        Store(url_at(scheme, silent))
-    assert silent.connections == 5
+    with scripted(silence) as other, pytest.raises(StorageError, match="3 tries"):
+        Store(url_at(scheme, other))
+    assert other.connections == 3
 
 
 def test_errors_that_come_at_once_are_tried_four_times_as_before() -> None:
@@ -240,6 +304,43 @@ def test_the_size_of_a_file_is_taken_from_the_first_replica_that_answers(
     with pytest.raises(StorageError, match="recently did not answer"):
         list_folder(url_at(scheme, silent, "c/"), once=True)
     assert silent.connections == 1
+
+
+def test_a_server_that_does_not_tell_sizes_in_time_leaves_the_reason(silent: Scripted, served: Served) -> None:
+    [slow] = with_sizes([DataFile(url_at("root", silent))])
+    assert (slow.size_bytes, slow.version) == (None, "")
+    assert "did not answer in time" in slow.no_version
+    where = f"http://127.0.0.1:{served.nginx.port}/no-versions/small.root"
+    [without] = with_sizes([DataFile(where)])
+    assert without.size_bytes
+    assert without.no_version == "its server reports neither a modification time nor an ETag"
+
+
+def test_the_queries_of_all_sizes_end_and_the_train_runs(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("branchline.reading.datasets.server_files.SIZES_QUERIED_S", 0.0)
+    url = f"root://127.0.0.1:{served.xrootd.port}//small.root"
+    (tmp_path / "wagons.py").write_text("def total(events):\n    return len(events.px)\n")
+    result = branchline.run(f"{tmp_path / 'wagons.py'}:total", [url], tmp_path / "out", workers=1)
+    assert result.outputs["total"] == 1000
+    [note] = result.record.reuse_notes
+    assert url in note
+    assert "took more than 0 s" in note
+
+
+def test_the_progress_of_many_queries_is_reported(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("branchline.reading.datasets.server_files.PROGRESS_INTERVAL_S", 0.0)
+    urls = [f"http://127.0.0.1:{served.nginx.port}/small.root?{number}" for number in range(20)]
+    told: list[tuple[int, int]] = []
+    Dataset.of(urls, progress=lambda done, total: told.append((done, total)))
+    assert told == [(done, 20) for done in range(1, 21)]
+    states: list[TrainStatus] = []
+    branchline.run([Sum()], urls, tmp_path / "out", workers=1, progress=states.append)
+    planned = [one for one in states if one.phase == "plan"]
+    assert [one.fraction_done for one in planned] == [done / 20 for done in range(1, 21)]
 
 
 def test_files_that_are_alone_in_their_folders_have_sizes_and_versions(served: Served) -> None:

@@ -50,7 +50,7 @@ def test_results_are_the_same(kind: str, served: Served, tmp_path: Path) -> None
 def test_many_files_of_unknown_size_give_the_same_for_any_number_of_workers(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("branchline.reading.datasets.server_files.SIZES_QUERIED_MAX", 100)
+    monkeypatch.setattr("branchline.reading.datasets.server_files.SIZES_QUERIED_S", 0.0)
     files = [f"{places(served)['http']}/small.root?{number}" for number in range(128)]
     one, three = (
         branchline.run([Spectra()], files, tmp_path / str(workers), tree="events", workers=workers)

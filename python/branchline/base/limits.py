@@ -53,10 +53,6 @@ BRACE_NAMES_MAX = 100_000
 FOLDERS_LISTED_MAX = 10_000
 # Number of remote folders that are listed concurrently, since latency dominates.
 FOLDERS_LISTED_TOGETHER = 16
-# Maximum number of remote files whose sizes are queried individually, which takes 15 s with a round trip of 30 ms.
-SIZES_QUERIED_MAX = 10_000
-# Number of concurrent queries for file sizes, equal to the number of connections that a process opens to one server.
-SIZES_QUERIED_TOGETHER = 64
 
 # Interval at which a worker checks whether its job was killed.
 JOB_WATCH_PAUSE_S = 0.5
@@ -205,7 +201,7 @@ NEAR_ROUND_TRIP_S = 0.003
 # Time that a worker without nearby work waits before it takes work near other workers. It is about the duration of one
 # group of sub-jobs.
 FAR_WORK_WAIT_S = 3.0
-# Maximum number of round-trip times that are sent to a worker with each sub-job, shortest first.
+# Maximum number of round-trip times, and of silent storage elements, that are sent to a worker with each sub-job.
 ROUND_TRIPS_SENT_MAX = 64
 
 # Target duration of a group of sub-jobs on a remote worker. Sending a group costs a few milliseconds, and little time

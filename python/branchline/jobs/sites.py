@@ -1,4 +1,4 @@
-"""Sites: the location of workers, their distance to files, and which hosts and storage elements belong to which site.
+"""Sites: the location of workers, their distance to files, and the hosts, storage elements and caches of each site.
 
 A distance is a round-trip time, either measured or estimated from the host and the site. The site configuration file
 has the settings of the batch systems and a section per site:
@@ -6,6 +6,7 @@ has the settings of the batch systems and a section per site:
 [sites.GSI]
 hosts = ["lxbk*.gsi.de"]
 storage = ["root://*.gsi.de:1094", "/lustre"]
+cache = "root://cache.gsi.de:1094"
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from __future__ import annotations
 import enum
 import os
 import platform
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import chain
@@ -32,8 +34,11 @@ from branchline.reading.locations import is_url
 SITE_FILE_VARIABLE = environment.SITE_CONFIG
 #: Name of the section for sites in the site configuration file.
 _SECTION = "sites"
-#: Keys of a site in this section.
-_KEYS = ("hosts", "storage")
+#: Keys of a site in this section whose values are lists of patterns, and all keys.
+_PATTERN_KEYS = ("hosts", "storage", "cache_origins")
+_KEYS = ("hosts", "storage", "cache", "cache_origins")
+#: Matches the server in the URL of a file on XRootD, and of a cache.
+_XROOTD_SERVER = re.compile(r"x?roots?://[^/?#]+", re.IGNORECASE)
 #: Environment variables that contain a worker's site, in order of precedence: Branchline's own; CMS and OSG pilots;
 #: ATLAS, in the order of Rucio's client; DIRAC; ALICE.
 SITE_VARIABLES = (
@@ -189,11 +194,46 @@ def is_near(round_trip_s: float, shortest_s: float) -> bool:
 
 
 @dataclass(frozen=True)
+class SiteCache:
+    """An XRootD cache (XCache) at a site. ``origins`` are patterns of the storage elements that it caches; empty for
+    all XRootD servers.
+
+    In the plain form, ``url`` is the cache's server, and a file has the same path as at its origin. In the forwarding
+    form, ``url`` ends with ``//``, and the whole URL of the file at its origin follows.
+
+        >>> SiteCache("root://cache:1094").location_of("root://se:1094//store/f.root")
+        'root://cache:1094//store/f.root'
+        >>> SiteCache("root://cache:1094//").location_of("root://se:1094//store/f.root")
+        'root://cache:1094//root://se:1094//store/f.root'
+    """
+
+    url: str
+    origins: tuple[str, ...] = ()
+
+    @property
+    def server(self) -> str:
+        """The cache's server, such as ``root://cache:1094``."""
+        return server_of(self.url)
+
+    def location_of(self, location: str) -> str:
+        """Return the location of a file in the cache; empty if it does not cache the file's storage element."""
+        found, element = _XROOTD_SERVER.match(location), server_of(location)
+        is_cached = not self.origins or any(fnmatchcase(element, one) for one in self.origins)
+        if not found or not is_cached or element == self.server:
+            return ""
+        path = f"//{location[found.end() :].lstrip('/')}"
+        return f"{self.url}{element}{path}" if self.url.endswith("//") else f"{self.url}{path}"
+
+
+@dataclass(frozen=True)
 class SiteMap:
-    """The sites of hosts and of storage, as pairs of a pattern and a site. The first matching pattern counts."""
+    """The sites of hosts and of storage, as pairs of a pattern and a site, and the caches of sites. The first matching
+    pattern counts.
+    """
 
     hosts: tuple[tuple[str, str], ...] = ()
     storage: tuple[tuple[str, str], ...] = ()
+    caches: Mapping[str, SiteCache] = field(default_factory=dict, hash=False)
 
     @classmethod
     def load(cls) -> SiteMap:
@@ -210,18 +250,26 @@ class SiteMap:
         """Return the map from a site file. Raises OptionError."""
         hosts: list[tuple[str, str]] = []
         storage: list[tuple[str, str]] = []
+        caches: dict[str, SiteCache] = {}
         path = file.path
         for site, described in file.section(_SECTION, hint=f"write [{_SECTION}.NAME]").items():
             if not isinstance(described, Mapping) or set(described) - set(_KEYS):
-                hint = f"write [{_SECTION}.{site}] with {' and '.join(_KEYS)}"
+                hint = f"write [{_SECTION}.{site}] with {', '.join(_KEYS)}"
                 raise OptionError(f"invalid description of the site {site}", path=str(path), hint=hint)
-            for key, patterns in zip(_KEYS, (hosts, storage), strict=True):
+            origins: list[tuple[str, str]] = []
+            for key, patterns in zip(_PATTERN_KEYS, (hosts, storage, origins), strict=True):
                 given = described.get(key, [])
                 if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
                     hint = f'write it like {key} = ["first*", "second"]'
                     raise OptionError(f"invalid {key} {given!r} of the site {site}", path=str(path), hint=hint)
                 patterns += [(one.rstrip("/") or one, site) for one in given]
-        return cls(tuple(hosts), tuple(storage))
+            cache = described.get("cache", "")
+            if cache:
+                caches[site] = SiteCache(_cache_url(cache, site, path), tuple(one for one, _ in origins))
+            elif origins:
+                what = f"the site {site} has cache_origins without a cache"
+                raise OptionError(what, path=str(path), hint='add cache = "root://HOST:PORT"')
+        return cls(tuple(hosts), tuple(storage), caches)
 
     def site_of_host(self, host: str) -> str:
         """Return the site of a host; empty if no pattern matches."""
@@ -238,6 +286,16 @@ class SiteMap:
             if fnmatchcase(server, pattern) if server else is_below:
                 return site
         return ""
+
+
+def _cache_url(given: object, site: str, path: Path) -> str:
+    """Return the URL of a site's cache, which ends with two slashes in the forwarding form. Raises OptionError."""
+    found = _XROOTD_SERVER.match(given) if isinstance(given, str) else None
+    rest = given[found.end() :] if isinstance(given, str) and found else None
+    if found is None or rest not in ("", "/", "//"):
+        hint = "write root://HOST:PORT or, for a cache that forwards to any origin, root://HOST:PORT//"
+        raise OptionError(f"invalid cache {given!r:.200} of the site {site}", path=str(path), hint=hint)
+    return found[0] + ("//" if rest == "//" else "")
 
 
 @lru_cache(maxsize=4)

@@ -76,11 +76,19 @@ class TrainRequest:
             return []
         return [f"all sub-jobs ran, including sub-jobs with reusable results, since {self.why_all_is_read}"]
 
-    def plan(self, loaded: LoadedWagons) -> TrainPlan:
-        """Plan the train. Raises errors from listing the dataset and from opening its first file."""
+    def plan(self, loaded: LoadedWagons, progress: Callable[[int, int], None] | None = None) -> TrainPlan:
+        """Plan the train. ``progress`` is called with the numbers of finished and of all queries for sizes of files.
+
+        Raises errors from listing the dataset and from opening its first file.
+        """
         given = self.options
         dataset = Dataset.of(
-            self.dataset, given.tree, companions=given.companions, access=given.reading, join=given.join
+            self.dataset,
+            given.tree,
+            companions=given.companions,
+            access=given.reading,
+            join=given.join,
+            progress=progress,
         )
         # Paths are absolute, because workers may start in other directories, and cached results are looked up by path.
         plan = TrainPlan.of(given.for_plan(), loaded, dataset.with_absolute_paths())

@@ -24,6 +24,7 @@ from branchline.trains.out_folder.write_results import write
 from branchline.trains.plan import TrainRequest
 from branchline.trains.run_options import BatchSettings, RunOptions, takes_options
 from branchline.trains.running.notebook_view import NotebookView, PartialSums, notebook_view
+from branchline.trains.running.progress import planning_reports
 from branchline.trains.running.result import TrainResult, incomplete
 from branchline.trains.running.table_files import NO_DIRECTORY
 from branchline.trains.running.train_run import run_train
@@ -211,6 +212,7 @@ def run_quietly(
                 ),
                 reads=None if train is None else train.read,
                 told=None if train is None else train.told,
+                planning=None if progress is None else planning_reports(progress),
                 begin=begin,
                 ledger=None if claim is None else claim.out / LEDGER_NAME,
                 tables=NO_DIRECTORY if claim is None else TableFolder.below(claim.out),

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from branchline.errors import DatasetError
 from branchline.reading.datasets.elements import ElementSites
+from branchline.reading.datasets.identity import is_checksum
 from branchline.reading.datasets.joins import FOLDER, Join, folder_of
 from branchline.reading.locations import (
     BETWEEN_REPLICAS,
@@ -44,6 +45,7 @@ class DataFile:
     - ``tree`` None means the only tree of the file; ``entry_stop`` None means the end of the tree.
     - ``size_bytes`` is None if the file is missing or its size is unknown.
     - ``replicas`` are alternative locations, which are used if the first location fails.
+    - ``cache`` is the location in the cache of the worker's site, which is read first; empty without a cache.
     - ``is_absent`` means that the server reported that the file does not exist, or that a catalogue has no replica of
       it; then ``path`` is its name in the catalogue.
     - ``trees`` is the number of trees of the file that match the pattern of the dataset's list; 0 without a pattern.
@@ -61,11 +63,14 @@ class DataFile:
     companions: tuple[Companion, ...] = ()
     location: str = field(default="", repr=False)
     replicas: tuple[str, ...] = field(default=(), repr=False)
+    cache: str = field(default="", repr=False)
     is_absent: bool = False
     on_disk: tuple[int, int] | None = field(default=None, repr=False, compare=False)
-    #: Value that changes when the file is rewritten, such as a modification time, an ETag, or a checksum from a list or
-    #: catalogue (`checksum_version`); empty if unknown.
+    #: Value that changes when the file is rewritten: the checksum in the dataset's list if there is one, otherwise a
+    #: modification time or an ETag; empty if unknown.
     version: str = field(default="", repr=False, compare=False)
+    #: The reason why the version of a remote file is unknown.
+    no_version: str = field(default="", repr=False, compare=False)
     #: The sites of storage elements, as specified in the dataset's list.
     sites: ElementSites = field(default=ElementSites(), repr=False)
     #: The machines that store most of the file, as specified in the dataset's list.
@@ -116,8 +121,9 @@ class DataFile:
 
     @property
     def locations(self) -> tuple[str, ...]:
-        """The locations of all replicas, in the order of the dataset's list."""
-        return (self.location or self.path, *self.replicas)
+        """The locations of all replicas, in the order of the dataset's list, and the location in a cache."""
+        listed = (self.location or self.path, *self.replicas)
+        return (*listed, self.cache) if self.cache else listed
 
     @property
     def opens(self) -> str:
@@ -133,7 +139,7 @@ class DataFile:
         element_of = self.sites.element_of
         if not self.replicas:
             return (element_of(self.location or self.path),)
-        return tuple(dict.fromkeys(map(element_of, self.locations)))
+        return tuple(dict.fromkeys(element_of(one) for one in self.locations if one != self.cache))
 
     @property
     def is_missing(self) -> bool:
@@ -154,7 +160,7 @@ class DataFile:
             status = os.stat(self.path)
         except OSError:
             return self.changed(size_bytes=None)
-        version = f"written {status.st_mtime_ns} ns"
+        version = self.version if is_checksum(self.version) else f"written {status.st_mtime_ns} ns"
         return self.changed(size_bytes=status.st_size, on_disk=(status.st_dev, status.st_ino), version=version)
 
     def with_absolute_path(self) -> DataFile:

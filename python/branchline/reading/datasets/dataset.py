@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from branchline.base.notebook import HTML_ROWS, html_table
 from branchline.base.quantities import counted, size
@@ -66,6 +66,7 @@ class Dataset:
         companions: CompanionsLike = None,
         access: Access | None = None,
         join: JoinsLike = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Dataset:
         """Create a Dataset from files.
 
@@ -76,8 +77,9 @@ class Dataset:
         ``["Kinematics.root"]`` or ``{"Kinematics": "Kinematics.root:Event{entry}/TreeK"}``. ``join`` are trees of the
         same folder whose rows refer to the events: ``{"Tracks": "O2track_iu by fIndexCollisions"}``.
 
-        Patterns and folders (with a trailing slash) also work for servers that can list folders. The sizes of remote
-        files are queried folder by folder. ``access`` sets the timeout and the retries.
+        Patterns and folders (with a trailing slash) also work for servers that can list folders. The sizes and
+        versions of remote files are queried together. ``access`` sets the timeout and the retries. ``progress`` is
+        called about once a second with the numbers of finished and of all queries.
 
         Raises DatasetError for patterns without matches, invalid values and duplicates, StorageError if a server cannot
         list the folder of a pattern, or if Rucio's server fails, and MissingPackageError if Rucio's client is not
@@ -96,7 +98,7 @@ class Dataset:
             # Imported lazily, because local files do not need this module.
             from branchline.reading.datasets.server_files import with_sizes
 
-            files = with_sizes(files, access)
+            files = with_sizes(files, access, progress)
         return cls(with_folders(files, access))
 
     def with_absolute_paths(self) -> Dataset:

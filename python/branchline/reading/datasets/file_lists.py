@@ -166,7 +166,9 @@ def read_fileset(fileset: object, template: DataFile, access: Access | None, sou
     - a list of paths.
 
     Replicas of a file are specified as a list of paths instead of a path, as ``"replicas": [path, ...]`` beside
-    ``"object_path"``, or as one string with `` | `` between the paths. Optional keys beside ``"files"``:
+    ``"object_path"``, or as one string with `` | `` between the paths. ``"version"`` beside ``"object_path"`` is the
+    checksum of the file, such as ``"adler32:0a1b2c3d"``: results are reused until it changes. Optional keys beside
+    ``"files"``:
 
     - ``"companions"``, ``"join"``: as for ``Dataset.of``.
     - ``"sites"``: the sites of storage elements by location prefix, as in

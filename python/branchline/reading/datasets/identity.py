@@ -39,11 +39,6 @@ def checksum_version(text: str) -> str:
     return f"{found[1]}:{found[2].lower().zfill(digits_count)}"
 
 
-def is_checksum(version: str) -> bool:
-    """Whether a version is a checksum, and not a modification time or an ETag."""
-    return version.partition(":")[0] in _CHECKSUM_DIGITS
-
-
 def checked_size(given: object) -> int | None:
     """Return the size of a file as given by a list or a catalogue; None if unknown. Raises ValueError."""
     if given is None:
@@ -94,6 +89,11 @@ def version_of(url: str, size_bytes: int, identity: str | None) -> str:
         # Keep only the modification time, since a folder listing contains nothing else.
         return f"written {version.split()[-1]} s"
     return version
+
+
+def is_checksum(version: str) -> bool:
+    """Whether a version is a checksum from a list or catalogue, and not the modification time or ETag of a server."""
+    return version.partition(":")[0] in _CHECKSUM_DIGITS
 
 
 def is_other_version(one: str, other: str) -> bool:

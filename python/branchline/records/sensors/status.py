@@ -68,9 +68,10 @@ class TrainStatus:
     """A snapshot of a train's state; counts include everything done so far.
 
     - ``seconds`` is the time since the train started or was submitted.
-    - ``fraction_done`` is the processed fraction of the dataset's bytes, None if unknown.
+    - ``fraction_done`` is the processed fraction of the dataset's bytes, None if unknown. In the phase "plan", it is
+      the fraction of remote files and folders that were queried for sizes.
     - ``status`` is "running", "died", "stopped", or the status in job.json.
-    - ``phase`` is "run", "merge" or "write".
+    - ``phase`` is "plan", "run", "merge" or "write".
     - ``done`` counts sub-jobs with a result. ``reused`` counts how many of these results come from an earlier run.
     - ``running`` counts sub-jobs that are assigned to workers.
     - ``failed`` counts sub-jobs without a result that will not run again, ``causes`` counts them by cause.
@@ -177,6 +178,8 @@ def part_done(now: TrainStatus) -> float:
 
 def progress_text(now: TrainStatus) -> str:
     """Return a train's status as a short line."""
+    if now.phase == "plan":
+        return "sizes of remote files"
     seconds = max(now.seconds, 1e-9)
     words = [f"{now.done}/{now.subjobs} sub-jobs"] if now.subjobs else []
     words.append(f"{count(now.events / seconds)} events/s")

@@ -17,6 +17,7 @@ from types import ModuleType
 
 from branchline.jobs.package_versions import INTERPRETER, is_new_to_process, version_text
 from branchline.reading.datasets.data_file import Companion, DataFile
+from branchline.reading.datasets.identity import is_checksum
 from branchline.reading.locations import is_url
 from branchline.trains.reuse.canonical import Canonical, UnknownValueError, attributes_of
 from branchline.trains.reuse.module_finder import OWN_PACKAGE, FoundModule, find_module, imported_by, package_of
@@ -380,9 +381,13 @@ def other_key(what: str, *parts: object) -> bytes:
 
 
 def _file_content(one: DataFile, identities: Mapping[str, str]) -> dict[str, object]:
-    identity = identities.get(one.path) or (one.version and f"{one.size_bytes} bytes, {one.version}")
-    if one.size_bytes is None or not identity:
-        raise UnknownValueError(f"{one.path} has no known modification time or version")
+    # A checksum in the list of the dataset replaces the size and time of the file.
+    identity = one.version if is_checksum(one.version) else identities.get(one.path)
+    if not identity and one.version and one.size_bytes is not None:
+        identity = f"{one.size_bytes} bytes, {one.version}"
+    if not identity:
+        reason = f": {one.no_version}" if one.no_version else ""
+        raise UnknownValueError(f"{one.path} has no known modification time or version{reason}")
     metadata = Canonical(_refuse_code)
     metadata.add(dict(one.metadata), f"the metadata of {one.path}")
     return {

@@ -16,6 +16,16 @@ from branchline.trains.subjobs.share_result import Progress, ShareResult
 
 #: A callback that is called with the new state after each change.
 OnProgress = Callable[[TrainStatus], None]
+#: A callback that is called with the number of finished queries for sizes of files, and the number of all queries.
+OnQueried = Callable[[int, int], None]
+
+
+def planning_reports(report: OnProgress) -> OnQueried:
+    """Return a callback that reports the queries for sizes of files as the state of a train."""
+    begin_s = time.monotonic()
+    return lambda done, total: report(
+        TrainStatus(seconds=time.monotonic() - begin_s, fraction_done=done / total, phase="plan")
+    )
 
 
 class ProgressLog:

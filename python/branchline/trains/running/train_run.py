@@ -30,7 +30,7 @@ from branchline.trains.reuse.stored_train import Learning, load_names, sources_o
 from branchline.trains.running.job_record import JobStart, RecordMaker, postprocess
 from branchline.trains.running.missing import Missing, SetAside, SubJobFailure
 from branchline.trains.running.notebook_view import PartialSums
-from branchline.trains.running.progress import OnProgress, ProgressLog
+from branchline.trains.running.progress import OnProgress, OnQueried, ProgressLog
 from branchline.trains.running.recovery import Recovery
 from branchline.trains.running.result import TrainResult
 from branchline.trains.running.table_files import NO_DIRECTORY, merge_tables
@@ -64,6 +64,7 @@ def run_train(
     begin: Callable[[TrainPlan, PartialSums], None] | None = None,
     stopping: Callable[[], None] | None = None,
     told: MeasuresTold | None = None,
+    planning: OnQueried | None = None,
 ) -> TrainResult:
     """Run wagons over a dataset. For the errors raised, see ``branchline.run``.
 
@@ -74,6 +75,7 @@ def run_train(
     - ``begin`` is called after all checks, before the first sub-job, with a function for the sums at any later time.
     - ``stopping`` is called in the signal handler when the run is interrupted.
     - ``told`` has the measures that a control room sends to the workers. They may change at any time.
+    - ``planning`` is called while the sizes of files are queried.
     """
     start = JobStart.now()
     if request.options.starts_processes:
@@ -83,7 +85,7 @@ def run_train(
             loaded = request.load()
         with start.clock.during("plan"):
             take_troubles()  # Discard earlier storage failures in this process, which do not belong to this job.
-            plan = request.plan(loaded)
+            plan = request.plan(loaded, planning)
             inquiry = Inquiry(loaded)
         run = _Run(plan, start, request.options.command, interruption, progress, tables, reads, told, inquiry)
         try:
@@ -579,8 +581,7 @@ class _Run:
         """Apply round-trip times, unplanned branches and failed wagons from a result to later sub-jobs."""
         if self._reuse is not None:
             self._reuse.missed(result.wagons)
-        for link in result.links:
-            self._queue.distances.measured(link.site, link.name, link.round_trip_s)
+        self._queue.learn(result.links, result.troubles)
         self._queue.missed(one for wagon in result.wagons.values() if not wagon.reused_count for one in wagon.misses)
         for name, share in result.wagons.items():
             if share.error is not None:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from branchline import _core
 from branchline.base.limits import MEASURES_RECORDED_MAX
 from branchline.errors import BranchlineError
-from branchline.jobs.sites import Distances, RoundTrip, SiteMap, Spot, nearness_of
+from branchline.jobs.sites import Distances, Nearness, RoundTrip, SiteMap, Spot, nearness_of
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile, storage_element
 from branchline.reading.datasets.elements import LOCAL_ELEMENT, ElementSites, ReplicaRank
@@ -39,6 +39,8 @@ class Locality:
     sites: SiteMap
     access: Access
     distances: Distances = field(init=False)
+    #: Storage elements that the job reported as silent.
+    _silent: set[str] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         self.distances = Distances(self.sites)
@@ -54,20 +56,36 @@ class Locality:
         except BranchlineError:
             return cls(Spot(), SiteMap(), access)
 
-    def learn(self, round_trips: Iterable[RoundTrip]) -> None:
-        """Add round-trip times measured by other workers at this site."""
+    def learn(self, round_trips: Iterable[RoundTrip], silent: Collection[str] = ()) -> None:
+        """Add round-trip times measured by other workers at this site, and the storage elements that were silent."""
         for one in round_trips:
             self.distances.measured(self.spot.site, one.server, one.took_s)
+        # Each element only once, since this worker may have found out that it works again.
+        _core.avoid_silent(sorted(set(silent) - self._silent))
+        self._silent.update(silent)
+
+    def through_cache(self, file: DataFile) -> DataFile:
+        """Return the file with its location in the site's cache, if the site has a cache and no replica of the file."""
+        cache = self.sites.caches.get(self.spot.site)
+        if cache is None or any(
+            nearness_of(self.spot, one, file.sites, self.sites, file.hosts).is_local for one in file.locations
+        ):
+            return file
+        near_first = sorted(file.locations, key=lambda one: self._round_trip_s(file, one))
+        return file.changed(cache=next(filter(None, map(cache.location_of, near_first)), ""))
+
+    def _round_trip_s(self, file: DataFile, location: str) -> float:
+        """Return the round-trip time to a replica. A cache counts as nearest, to spare the links to its origins."""
+        if location == file.cache:
+            return 0.0
+        return self.distances.round_trip_s(self.spot, location, file.sites)
 
     def obey(self, files: Collection[DataFile], measures: Sequence[JobMeasure]) -> Obedience:
         """Return how this worker must read files to follow the given measures."""
         if not measures:
             return Obedience(self.access)
 
-        def distance_s(location: str, file: DataFile) -> float:
-            return self.distances.round_trip_s(self.spot, location, file.sites)
-
-        return obedience(files, measures, self.access, self.spot.site, self._element, distance_s)
+        return obedience(files, measures, self.access, self.spot.site, self._element, self._round_trip_s)
 
     def prefer_near(self, files: Sequence[DataFile], skipped: int = 0, avoided: Collection[str] = ()) -> None:
         """Make the reader open the nearest replica of each file first. ``files`` have replicas.
@@ -82,7 +100,7 @@ class Locality:
     def _by_distance(self, files: Sequence[DataFile], avoided: Collection[str]) -> dict[str, int]:
         """Return the ranks of replicas by location prefix. Replicas at the same distance share a rank."""
         far_s = {
-            (_replica_key(file, location), location): self.distances.round_trip_s(self.spot, location, file.sites)
+            (_replica_key(file, location), location): self._round_trip_s(file, location)
             for file in files
             for location in file.locations
         }
@@ -99,10 +117,7 @@ class Locality:
         """
         ranks: dict[str, int] = {}
         for file in files:
-            near_first = sorted(
-                file.locations,
-                key=lambda one: (one in avoided, self.distances.round_trip_s(self.spot, one, file.sites)),
-            )
+            near_first = sorted(file.locations, key=lambda one: (one in avoided, self._round_trip_s(file, one)))
             turn = skipped % len(near_first)
             for rank, location in enumerate(near_first[turn:] + near_first[:turn]):
                 ranks.setdefault(_replica_key(file, location), rank)
@@ -123,7 +138,7 @@ class Locality:
         locations = () if file is None else file.locations
         by_shown = {without_secrets(one): one for one in locations}
         most = max(replicas, key=lambda one: one.bytes_read)
-        record.storage_element = self._element(by_shown.get(most.path, most.path), listed)
+        record.storage_element = self._element(self._origin(file, by_shown.get(most.path, most.path)), listed)
         record.replica = "" if most.path == record.path else most.path
         record.replicas_failed = [
             f"{one.path} failed {one.failures} times: {one.error}" for one in replicas if one.failures
@@ -134,12 +149,23 @@ class Locality:
             if not (one.bytes_read or one.failures or one is most):
                 continue
             part = one.bytes_read / total_bytes if total_bytes else float(one is most)
-            reading = self._reading(by_shown.get(one.path, one.path), listed)
+            location = by_shown.get(one.path, one.path)
+            origin = self._origin(file, location)
+            reading = self._reading(origin, listed)
+            if origin != location:
+                reading.nearness = Nearness.SITE.value
             reading.files, reading.failures = int(bool(one.bytes_read) or one is most), one.failures
             reading.bytes_read = one.bytes_read
             reading.wall_s, reading.fetch_s = part * record.wall_s, part * record.fetch_s
             readings.append(reading)
         return readings
+
+    def _origin(self, file: DataFile | None, location: str) -> str:
+        """Return the replica from which a cache has the file; any other location is returned unchanged."""
+        cache = self.sites.caches.get(self.spot.site)
+        if file is None or cache is None or location != file.cache:
+            return location
+        return next((one for one in file.locations if cache.location_of(one) == location), location)
 
     def _reading(self, location: str, listed: ElementSites, hosts: Collection[str] = ()) -> SiteReading:
         near = nearness_of(self.spot, location, listed, self.sites, hosts)
@@ -220,7 +246,7 @@ def obedience(
     access: Access,
     site: str,
     element_of: ElementOf,
-    distance_s: Callable[[str, DataFile], float],
+    distance_s: Callable[[DataFile, str], float],
 ) -> Obedience:
     """Return how workers at a site must read files to follow measures. ``distance_s`` returns the round-trip time to a
     location.
@@ -243,7 +269,7 @@ def obedience(
             records[number].without_other += not others
         if others:
             avoided.update(location for location in file.locations if avoiding[location])
-        first = min(others or file.locations, key=lambda location: distance_s(location, file))
+        first = min(others or file.locations, key=lambda location: distance_s(file, location))
         for one in meant[first]:
             if one.kind == STAGE:
                 refused = access.why_it_is_compared

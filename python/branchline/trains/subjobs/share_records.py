@@ -233,7 +233,10 @@ class ShareRecords:
                 self.other_versions[read.path] = f"another file or version, which was opened as {read.identity}"
             return
         version = version_of(listed.location or listed.path, read.size_bytes, read.identity)
-        if read.size_bytes != listed.size_bytes or is_other_version(listed.version, version):
+        is_other_size = listed.size_bytes not in (None, read.size_bytes)
+        # A cache and other replicas have modification times of their own.
+        is_first = not listed.cache and not any(one.bytes_read and one.path != read.path for one in read.replicas)
+        if is_other_size or (is_first and is_other_version(listed.version, version)):
             self.other_versions[read.path] = f"{read.size_bytes} bytes, {version}"
 
     def companions_done(

@@ -75,6 +75,8 @@ class Share:
     is_provisional: bool = False
     # Known round-trip times from the worker's site to storage elements.
     round_trips: tuple[RoundTrip, ...] = ()
+    # Storage elements that were silent while the job was planned, or in other workers.
+    silent: tuple[str, ...] = ()
     # True for a retry after a worker ran out of memory: reading uses as little memory as possible, and chunks have
     # 1/chunk_divisor of the entries.
     is_lean: bool = False

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from branchline import _core
 from branchline.base.checks import instance_of
 from branchline.base.limits import (
     FAR_WORK_WAIT_S,
@@ -25,6 +26,7 @@ from branchline.base.limits import (
 from branchline.jobs.sites import Distances, SiteMap, Spot, holding_most, is_near
 from branchline.jobs.subjob import NO_WORKERS, WAIT, SubJob, Wait, Workers
 from branchline.reading.datasets.data_file import DataFile
+from branchline.records.sensors.record import LinkRecord, TroubleRecord
 from branchline.trains.subjobs.shares import Share
 
 #: Assumed ratio of the durations of a sub-job far from its data and near to it, if none was measured.
@@ -64,6 +66,8 @@ class SubJobQueue:
         self._left = NearFirst(shares, now_s)
         #: The round-trip times from workers' sites to storage elements.
         self.distances = self._left.distances
+        # Storage elements that did not answer a worker.
+        self._silent: set[str] = set()
         self._learning: int | None = None
         self._first: deque[SubJob] = deque()
         self._indices_count = len(shares)
@@ -125,9 +129,16 @@ class SubJobQueue:
             stopped=stopped,
             together=1 if learn else self._together(index, self._left.count + 1),
             round_trips=() if spot is None else self.distances.from_site(spot.site)[:ROUND_TRIPS_SENT_MAX],
+            silent=tuple({*self._silent, *_core.silent_elements()})[:ROUND_TRIPS_SENT_MAX],
         )
         hosts = holding_most(one.hosts for one in share.files)
         return SubJob(index, share.label, share, hosts=hosts, kind=kind_of(share.files[0].elements))
+
+    def learn(self, links: Iterable[LinkRecord], troubles: Iterable[TroubleRecord]) -> None:
+        """Add the round-trip times that workers measured, and the storage elements that did not answer them."""
+        for link in links:
+            self.distances.measured(link.site, link.name, link.round_trip_s)
+        self._silent.update(one.name for one in troubles if one.timeouts)
 
     def wagon_failed(self, name: str, index: int) -> None:
         """Record that a wagon failed in a sub-job. The wagon does not run in later sub-jobs."""

@@ -235,7 +235,7 @@ class Worker:
     def _open_with_next(self, subjob: SubJob) -> list[OpenSubJob]:
         """Open a sub-job. If its files are remote, the following sub-jobs are opened in the same stream."""
         share = instance_of(subjob.payload, Share)
-        self._locality.learn(share.round_trips)
+        self._locality.learn(share.round_trips, share.silent)
         together, shares = [subjob], [share]
         while len(together) < share.together and self._is_far(share):
             drawn = self._draw_now()
@@ -247,12 +247,14 @@ class Worker:
                 break
             together.append(drawn)
             shares.append(other)
+        together = [self._through_cache(one) for one in together]
+        shares = [instance_of(one.payload, Share) for one in together]
         obeys = [self._locality.obey(one.files, share.measures) for one in shares]
-        if with_replicas := [file for one in shares for file in one.files if file.replicas]:
+        if with_replicas := [file for one in shares for file in one.files if len(file.locations) > 1]:
             avoided = {location for one in obeys for location in one.avoided}
             self._locality.prefer_near(with_replicas, share.replicas_skipped, avoided)
         if len(together) == 1:
-            return [self._open(subjob, obeys[0])]
+            return [self._open(together[0], obeys[0])]
         self._context.at(f"opening {share.label}", READING)
         all_opened = [
             OpenSubJob(one, its, list(its.files), obeys=how, inputs=self._identities(its))
@@ -264,6 +266,11 @@ class Worker:
         parts = parts_of(stream, [_stops_of(one.files) for one in all_opened])
         leader = subjob.index
         return [replace(one, stream=part, leader=leader) for one, part in zip(all_opened, parts, strict=True)]
+
+    def _through_cache(self, subjob: SubJob) -> SubJob:
+        share = instance_of(subjob.payload, Share)
+        files = tuple(map(self._locality.through_cache, share.files))
+        return replace(subjob, payload=replace(share, files=files))
 
     def _identities(self, share: Share) -> dict[str, str]:
         return {} if self._code_check is None else identities_of(share.files)

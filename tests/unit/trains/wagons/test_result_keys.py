@@ -406,8 +406,22 @@ def test_a_companion_that_was_written_again_changes_the_key(tmp_path: Path) -> N
 
 
 def test_a_file_of_unknown_time_has_no_key() -> None:
-    with pytest.raises(UnknownValueError, match=r"a\.root"):
-        ShareKeys(None).key_of(replace(SHARE, files=(replace(FILE, version=""),)), 10)
+    unknown = replace(FILE, version="", no_version="its server is silent")
+    with pytest.raises(UnknownValueError, match=r"a\.root.*version: its server is silent"):
+        ShareKeys(None).key_of(replace(SHARE, files=(unknown,)), 10)
+
+
+def test_a_checksum_replaces_the_size_and_the_time_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.root").write_bytes(b"one")
+    summed = replace(FILE, path=str(tmp_path / "a.root"), version="adler32:0a1b2c3d")
+
+    def key(file: DataFile) -> str:
+        return ShareKeys(None).key_of(Share((file,)), 10)
+
+    before = key(summed)
+    (tmp_path / "a.root").write_bytes(b"another")
+    assert key(summed) == key(replace(summed, size_bytes=None)) == before
+    assert key(replace(summed, version="adler32:0a1b2c3e")) != before
 
 
 def test_what_an_object_keeps_in_private_slots_changes_its_digest() -> None:
