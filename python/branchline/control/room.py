@@ -11,6 +11,7 @@ from typing import Literal
 
 from branchline.base.limits import FILES_PAGE_MAX
 from branchline.control.accounts import Accounts
+from branchline.control.cache_monitor import CacheMonitor, monitor_socket, places_of
 from branchline.control.database import Database
 from branchline.control.findings.finder import Finder
 from branchline.control.history.parquet_folder import HistoryFolder
@@ -21,8 +22,17 @@ from branchline.control.plans.plans import Plans
 from branchline.control.registry.git_sources import GitSources
 from branchline.control.registry.registry import Registry, SourceStore
 from branchline.control.reports.jobs import FilesPage, JobDetails, JobQuery, JobsPage, job_details, jobs_page
-from branchline.control.reports.readings import Cost, ElementHour, FileGroup, JobTime, Period, SiteElementTable
+from branchline.control.reports.readings import (
+    CacheHour,
+    Cost,
+    ElementHour,
+    FileGroup,
+    JobTime,
+    Period,
+    SiteElementTable,
+)
 from branchline.control.reports.reads import (
+    cache_hours,
     efficiencies,
     element_days,
     element_hours,
@@ -36,6 +46,7 @@ from branchline.control.trains.trains import Trains
 from branchline.control.trials.trials import Trials
 from branchline.control.upkeep import Retention, Upkeep
 from branchline.control.watched_storages import WatchSchedule, schedules
+from branchline.jobs.sites import SiteMap
 from branchline.records.charts.efficiency import EfficiencySum
 from branchline.records.sending.message import ReportBatch
 
@@ -89,6 +100,8 @@ class ControlRoom:
         self.findings = Finder(self._database, self._history, self.trials.cpu_forecasts, self.watched)
         self.measures = Measures(self._database, self.trains)
         self.upkeep = Upkeep(self._database, self._history, retention)
+        #: Receives the monitoring streams of caches; None unless ``watch_caches`` was called.
+        self.cache_monitor: CacheMonitor | None = None
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """Open a read transaction on the database, for queries without a method in this class."""
@@ -149,6 +162,21 @@ class ControlRoom:
         with self._database.reading() as connection:
             return element_days(connection, period)
 
+    def cache_hours(self, period: Period, *, by_day: bool) -> list[CacheHour]:
+        """Return reads through caches by hour or day."""
+        with self._database.reading() as connection:
+            return cache_hours(connection, period, by_day=by_day)
+
+    def watch_caches(self, address: str) -> str:
+        """Receive the monitoring streams of the caches in the site configuration at the address ``HOST:PORT``, and
+        return the address. Port 0 selects any free port.
+
+        Raises OptionError for an invalid address, and if no cache is known.
+        """
+        places = places_of(SiteMap.load().caches)
+        self.cache_monitor = CacheMonitor(self._database, monitor_socket(address), places)
+        return self.cache_monitor.address
+
     def costs(self, by: Literal["user", "wagon"], period: Period) -> list[Cost]:
         """Return the costs of all users or all wagons in a period, most expensive first."""
         with self._database.reading() as connection:
@@ -175,4 +203,6 @@ class ControlRoom:
         self.trains.stop()
         self.trials.stop()
         self.upkeep.close()
+        if self.cache_monitor is not None:
+            self.cache_monitor.close()
         self._database.close()

@@ -140,6 +140,14 @@ def serve(
             help="Days for which jobs are kept; their totals are kept forever.",
         ),
     ] = JOBS_DAYS,
+    caches: Annotated[
+        str,
+        Option(
+            "--caches",
+            metavar="HOST:PORT",
+            help="UDP address for the monitoring streams of the caches in site.toml.",
+        ),
+    ] = "",
 ) -> None:
     """Serve a control room: pages about reporting jobs, sites and storage elements, wagons and datasets.
 
@@ -181,6 +189,7 @@ def serve(
         ready=_say,
         sharing=sharing if others.shared else None,
         retention=retention,
+        caches=caches,
     )
 
 

@@ -79,6 +79,44 @@ class ElementHour:
 
 
 @dataclass(frozen=True)
+class CacheReads:
+    """Sums of reads through a cache: the files that were closed, the bytes that the cache had, the bytes that it
+    fetched from the origin, and the bytes that it passed on without storing them.
+    """
+
+    files: int = 0
+    hit_bytes: int = 0
+    miss_bytes: int = 0
+    bypass_bytes: int = 0
+
+    @property
+    def sums(self) -> tuple[int, int, int, int]:
+        """All sums, in the order of the fields."""
+        return self.files, self.hit_bytes, self.miss_bytes, self.bypass_bytes
+
+    @property
+    def hit_part(self) -> float | None:
+        """The fraction of the bytes that the cache had; None if nothing was read."""
+        total_bytes = self.hit_bytes + self.miss_bytes + self.bypass_bytes
+        return self.hit_bytes / total_bytes if total_bytes else None
+
+    def plus(self, other: CacheReads) -> CacheReads:
+        """Return the sums of both."""
+        return CacheReads(*(one + more for one, more in zip(self.sums, other.sums, strict=True)))
+
+
+@dataclass(frozen=True)
+class CacheHour:
+    """Reads through a cache in an hour or a day. ``element`` is the cache's server; otherwise as in `ElementHour`."""
+
+    element: str
+    site: str
+    begin: str
+    reads: CacheReads = CacheReads()
+    hours: int = 1
+
+
+@dataclass(frozen=True)
 class Cost:
     """The resources that a user or a wagon (``name``) used in a period."""
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from branchline.control.reports.periods import DAY, LOCAL, ReadPlace, bounds, jobs_at, ranges, text_of
 from branchline.control.reports.readings import (
+    CacheHour,
+    CacheReads,
     Cost,
     ElementHour,
     JobTime,
@@ -77,6 +79,18 @@ def element_days(connection: sqlite3.Connection, period: Period) -> list[Element
         (DAY, *_hours(period)),
     )
     return [ElementHour(element, begin, ReadTotals(0, *sums), 24) for begin, element, *sums in rows]
+
+
+def cache_hours(connection: sqlite3.Connection, period: Period, *, by_day: bool) -> list[CacheHour]:
+    """Return reads through caches by hour or day, sorted by time."""
+    begin = "substr(hour, 1, 10) || 'T00:00:00+00:00'" if by_day else "hour"
+    rows = connection.execute(
+        f"SELECT element, max(site), {begin}, sum(files), sum(hit_bytes), sum(miss_bytes),"  # noqa: S608 - constant
+        " sum(bypass_bytes) FROM cache_hours WHERE hour >= ? AND hour < ? GROUP BY 3, element ORDER BY 3, element",
+        _hours(period),
+    )
+    hours = 24 if by_day else 1
+    return [CacheHour(element, site, begin, CacheReads(*sums), hours) for element, site, begin, *sums in rows]
 
 
 def user_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:

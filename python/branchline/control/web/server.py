@@ -50,7 +50,7 @@ class Address:
     - ``for_browser``: URL for browsers; contains the token in a single-user control room.
     - ``for_jobs``: URL for job reports, without a token.
     - ``token_file``: file with the token; None in a shared control room, where users have tokens of their own.
-    - ``remarks``: sentences about disabled features.
+    - ``remarks``: sentences about disabled features, and about the address for caches.
     """
 
     for_browser: str
@@ -112,12 +112,14 @@ def serve(
     ready: Callable[[Address], None],
     sharing: Sharing | None = None,
     retention: Retention | None = None,
+    caches: str = "",
 ) -> None:
     """Serve a control room until SIGTERM or Ctrl-C.
 
-    Without ``sharing``, the control room has a single user; with ``sharing``, users have accounts. ``ready`` is called
-    when the server listens. Port 0 selects any free port. Raises OptionError for an invalid address or retention, or if
-    data folders overlap with the control room's directory. Raises DatabaseError if the directory cannot be used.
+    Without ``sharing``, the control room has a single user; with ``sharing``, users have accounts. ``caches`` is the
+    address that receives the monitoring streams of caches, or empty. ``ready`` is called when the server listens. Port
+    0 selects any free port. Raises OptionError for an invalid address or retention, or if data folders overlap with the
+    control room's directory. Raises DatabaseError if the directory cannot be used.
     """
     if sharing is not None:
         sharing.check(host)
@@ -134,6 +136,8 @@ def serve(
             address = Address(f"{base}/?token={token}", base, folder / TOKEN_FILE)
         else:
             settings, address = _shared(room, base, host, sharing, running)
+        if caches:
+            address.remarks.append(f"caches report to {room.watch_caches(caches)} (UDP)")
         ending = asyncio.Event()
         app = create_app(room, settings, ending)
         room.trials.start()

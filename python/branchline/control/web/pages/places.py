@@ -10,7 +10,15 @@ from branchline.base.limits import ELEMENTS_DRAWN_MAX, PICTURE_BINS_MAX
 from branchline.base.palette import COLOURS
 from branchline.base.quantities import GB, MB, count
 from branchline.control.findings.finder import DAYS
-from branchline.control.reports.readings import Cost, ElementHour, JobTime, ReadTotals, SiteElementTable
+from branchline.control.reports.readings import (
+    CacheHour,
+    CacheReads,
+    Cost,
+    ElementHour,
+    JobTime,
+    ReadTotals,
+    SiteElementTable,
+)
 from branchline.control.reports.reads import JOBS_DRAWN_MAX
 from branchline.control.web.pages.page import PERIODS, Ask, Page
 from branchline.records.charts.axes import number_axis, time_axis
@@ -37,7 +45,7 @@ class SitesShown:
 
 @dataclass(frozen=True)
 class ElementsShown:
-    """Reads by storage element and hour, or by day for a long period.
+    """Reads by storage element and hour, or by day for a long period, and reads through the caches of sites.
 
     ``names`` are the storage elements, sorted by decreasing number of bytes.
     """
@@ -45,6 +53,17 @@ class ElementsShown:
     period: str
     names: list[str]
     hours: list[ElementHour]
+    caches: list[CacheTotal] = field(default_factory=list)
+    cache_hours: list[CacheHour] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CacheTotal:
+    """Reads through a cache in a period."""
+
+    element: str
+    site: str
+    reads: CacheReads
 
 
 @dataclass(frozen=True)
@@ -95,8 +114,16 @@ def elements(ask: Ask) -> Page:
     is_long = bool(days) and seconds_since(days[0].begin, days[-1].begin) > 86_400 * DAYS_BY_HOUR_MAX
     hours = days if is_long else ask.room.element_hours(ask.since())
     read = most_read(hours)
-    shown = ElementsShown(ask.period, list(read), hours)
-    extra = {"periods": list(PERIODS), "charts": element_charts(hours), "read": read}
+    by_day = not 0 < PERIODS[ask.period] <= DAYS_BY_HOUR_MAX
+    cached = ask.room.cache_hours(ask.since(), by_day=by_day)
+    shown = ElementsShown(ask.period, list(read), hours, cache_totals(cached), cached)
+    extra = {
+        "periods": list(PERIODS),
+        "charts": element_charts(hours),
+        "read": read,
+        "cache_charts": cache_charts(cached),
+        "monitor": ask.room.cache_monitor,
+    }
     return Page("elements.html", "Storage elements over time", shown, extra)
 
 
@@ -175,6 +202,25 @@ def element_charts(hours: Sequence[ElementHour]) -> list[Chart]:
         _over_time("Speed of a file in its worker", "MB/s", speeds, end_s, start),
         _over_time("Data read", f"{unit}/h", amounts, end_s, start),
     ]
+
+
+def cache_totals(hours: Sequence[CacheHour]) -> list[CacheTotal]:
+    """Return the sums of each cache, sorted by name."""
+    found: dict[str, CacheTotal] = {}
+    for one in hours:
+        before = found.get(one.element, CacheTotal(one.element, one.site, CacheReads()))
+        found[one.element] = CacheTotal(one.element, one.site, before.reads.plus(one.reads))
+    return [found[name] for name in sorted(found)]
+
+
+def cache_charts(hours: Sequence[CacheHour]) -> list[Chart]:
+    """Return a chart of the hits and misses of caches over time. ``hours`` must be sorted by time."""
+    parts = [
+        ElementHour(f"{one.element}: {kind}", one.begin, ReadTotals(bytes_read=size_bytes), one.hours)
+        for one in hours
+        for kind, size_bytes in (("hits", one.reads.hit_bytes), ("misses", one.reads.miss_bytes))
+    ]
+    return [replace(one, title="Read through caches") for one in element_charts(parts)[1:]]
 
 
 def _over_time(title: str, unit: str, curves: Sequence[Curve], end_s: float, start: str) -> Chart:
