@@ -29,7 +29,7 @@ pfc.blocksize 128k
 pfc.ram 1g
 pfc.prefetch 0
 pfc.diskusage 0.998 0.999
-xrootd.monitor all flush 1s window 1s dest files info user pfc 127.0.0.1:{monitor_port}
+xrootd.monitor all flush 1s window 1s dest pfc 127.0.0.1:{monitor_port}
 """
 
 

@@ -38,7 +38,7 @@ _SECTION = "sites"
 _PATTERN_KEYS = ("hosts", "storage", "cache_origins")
 _KEYS = ("hosts", "storage", "cache", "cache_origins")
 #: Matches the server in the URL of a file on XRootD, and of a cache.
-_XROOTD_SERVER = re.compile(r"x?roots?://[^/?#]+", re.IGNORECASE)
+_XROOTD_SERVER = re.compile(r"x?roots?://[^/?#|\s]+", re.IGNORECASE)
 #: Environment variables that contain a worker's site, in order of precedence: Branchline's own; CMS and OSG pilots;
 #: ATLAS, in the order of Rucio's client; DIRAC; ALICE.
 SITE_VARIABLES = (

@@ -56,6 +56,7 @@ def test_a_sites_file_has_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ('cache = "https://cache.a"', "invalid cache 'https://cache.a' of the site A"),
         ('cache = "root://cache.a//store"', "root://HOST:PORT//"),
         ("cache = 7", "invalid cache 7"),
+        ('cache = "root://cache.a | /etc"', "invalid cache"),
         ('cache_origins = ["root://*.b"]', "cache_origins without a cache"),
         ('cache = "root://cache.a"\ncache_origins = "root://*.b"', "invalid cache_origins"),
         ('caches = ["root://cache.a"]', "hosts, storage, cache, cache_origins"),
