@@ -106,6 +106,8 @@ def test_a_checksum_of_a_fileset_is_the_version_of_a_file(
         assert result.outputs["total"] == right
         reused.append(result.record.subjobs_reused)
     assert reused == [0, 0, 0, 1, 0]
+
+
 @pytest.mark.parametrize("where", ["root", "http", "no versions"])
 def test_a_version_in_a_fileset_replaces_size_and_time(
     served: Served, own_folder: Path, tmp_path: Path, where: str

@@ -166,9 +166,7 @@ def read_fileset(fileset: object, template: DataFile, access: Access | None, sou
     - a list of paths.
 
     Replicas of a file are specified as a list of paths instead of a path, as ``"replicas": [path, ...]`` beside
-    ``"object_path"``, or as one string with `` | `` between the paths. ``"version"`` beside ``"object_path"`` is the
-    checksum of the file, such as ``"adler32:0a1b2c3d"``: results are reused until it changes. Optional keys beside
-    ``"files"``:
+    ``"object_path"``, or as one string with `` | `` between the paths. Optional keys beside ``"files"``:
 
     - ``"companions"``, ``"join"``: as for ``Dataset.of``.
     - ``"sites"``: the sites of storage elements by location prefix, as in
@@ -177,9 +175,10 @@ def read_fileset(fileset: object, template: DataFile, access: Access | None, sou
       these machines are preferred for the file.
     - ``"sample"``: the cross section and other fields of ``Sample``.
 
-    Beside ``"object_path"``, ``"version"`` is the checksum of a remote file (`checksum_version`), and ``"size_bytes"``
-    its size. Instead of ``"files"``, ``"rucio"`` has the name of a dataset in Rucio, or a list of names, beside
-    optional ``"schemes"``, ``"rses"`` and ``"tape"`` (`RucioDataset`).
+    Beside ``"object_path"``, ``"version"`` is the checksum of a remote file, such as ``"adler32:0a1b2c3d"``: results
+    are reused until it changes. ``"size_bytes"`` is the size of the file. Instead of ``"files"``, ``"rucio"`` has the
+    name of a dataset in Rucio, or a list of names, beside optional ``"schemes"``, ``"rses"`` and ``"tape"``
+    (`RucioDataset`).
     """
     where = source or None
     if isinstance(fileset, list):
