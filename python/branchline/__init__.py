@@ -40,6 +40,7 @@ from branchline.errors import (
 from branchline.reading.access import Access
 
 if TYPE_CHECKING:
+    from branchline.base.text_tables import TextTable
     from branchline.lab.what_if import what_if
     from branchline.reading.dask.collections import dask
     from branchline.reading.datasets.dataset import Dataset
@@ -49,8 +50,11 @@ if TYPE_CHECKING:
     from branchline.reading.trees.nanoevents import nanoevents
     from branchline.reading.trees.tree import Tree
     from branchline.records.sensors.status import TrainStatus
+    from branchline.trains.results.datacards import datacard
     from branchline.trains.results.load import Results, load
     from branchline.trains.results.plot import plot
+    from branchline.trains.results.result_tables import cutflows, largest_variations, yields
+    from branchline.trains.results.systematics import Systematics
     from branchline.trains.results.workspaces import workspace
     from branchline.trains.run import run
     from branchline.trains.run_options import BatchSettings
@@ -108,10 +112,12 @@ __all__ = [
     "StorageError",
     "StuckError",
     "SubmittedTrain",
+    "Systematics",
     "Table",
     "TableError",
     "TableFile",
     "TakenNameError",
+    "TextTable",
     "TrainResult",
     "TrainStatus",
     "Tree",
@@ -129,11 +135,14 @@ __all__ = [
     "concatenate",
     "convert",
     "create",
+    "cutflows",
     "dask",
+    "datacard",
     "event_random",
     "exceptions",
     "forecast",
     "iterate",
+    "largest_variations",
     "load",
     "loaded",
     "lumi_mask",
@@ -151,6 +160,7 @@ __all__ = [
     "verify",
     "what_if",
     "workspace",
+    "yields",
 ]
 
 # Names in uproot's module that Branchline lacks, with hints for replacing them.
@@ -170,6 +180,7 @@ _INSTEAD = {
 _find = lazily(
     __name__,
     {
+        "branchline.base.text_tables": ("TextTable",),
         "branchline.lab.what_if": ("what_if",),
         "branchline.reading.dask.collections": ("dask",),
         "branchline.reading.datasets.dataset": ("Dataset",),
@@ -181,7 +192,10 @@ _find = lazily(
         "branchline.records.sensors.status": ("TrainStatus",),
         "branchline.trains.run_options": ("BatchSettings",),
         "branchline.trains.results.load": ("Results", "load"),
+        "branchline.trains.results.datacards": ("datacard",),
         "branchline.trains.results.plot": ("plot",),
+        "branchline.trains.results.result_tables": ("cutflows", "largest_variations", "yields"),
+        "branchline.trains.results.systematics": ("Systematics",),
         "branchline.trains.results.workspaces": ("workspace",),
         "branchline.trains.run": ("run",),
         "branchline.trains.running.result": ("TrainResult",),

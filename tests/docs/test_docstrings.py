@@ -32,8 +32,10 @@ CLASSES = (
     "Results",
     "Shared",
     "SubmittedTrain",
+    "Systematics",
     "Table",
     "TableFile",
+    "TextTable",
     "TrainResult",
     "TrainStatus",
     "Tree",
@@ -44,6 +46,7 @@ CLASSES = (
 FUNCTIONS = ("concatenate", "create", "dask", "forecast", "iterate", "load", "nanoevents", "num_entries", "open")
 FUNCTIONS += ("as_TEfficiency", "as_TGraph", "as_THnSparse", "plot", "recreate", "run", "update", "varied", "what_if")
 FUNCTIONS += ("event_random", "loaded", "lumi_mask", "convert", "merge", "skim", "slim", "verify", "workspace")
+FUNCTIONS += ("cutflows", "datacard", "largest_variations", "yields")
 #: Those whose examples read the files of the test, or write others beside them.
 READING = ("Access", "Branch", "BranchlineError", "Dataset", "Directory", "File", "Tree")
 READING += ("concatenate", "dask", "iterate", "num_entries", "open", "what_if")

@@ -23,6 +23,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "reproduce": "rerun:reproduce",
         "ledger": "rerun:ledger",
         "plot": "plot:plot",
+        "table": "plot:table",
     },
     "Look at files": {
         "show": "show:show",

@@ -348,6 +348,7 @@ class Sample:
     - ``section_luminosity_per_pb`` is the recorded luminosity of each luminosity section of data in inverse picobarn,
       or the CSV file that ``brilcalc lumi --byls`` has written.
     - ``label`` and ``group`` are for plots; samples of a group are drawn as one.
+    - ``era`` is the data-taking period, for uncertainties that are uncorrelated between periods.
     """
 
     kind: str = "background"
@@ -358,6 +359,7 @@ class Sample:
     scale: float = 1.0
     label: str = ""
     group: str = ""
+    era: str = ""
 
     @property
     def is_data(self) -> bool:
@@ -391,7 +393,7 @@ class Sample:
 
 def _sample_problem(key: str, value: object) -> str:
     """Describe what is wrong with a value; empty if it is valid."""
-    if key in ("kind", "label", "group"):
+    if key in ("kind", "label", "group", "era"):
         if not isinstance(value, str) or (key == "kind" and value not in _SAMPLE_KINDS):
             return f"is {value!r:.80}, not {'one of ' + ', '.join(_SAMPLE_KINDS) if key == 'kind' else 'text'}"
         return ""

@@ -40,6 +40,7 @@ from branchline.records.pictures.meaning import (
     finite,
     height_words,
     inner_bins,
+    is_logarithmic,
     remark_on,
     spans_decades,
 )
@@ -68,7 +69,7 @@ _SMALLEST = 0.65
 #: Fraction of the figure that is left empty along each edge.
 _EDGE = 0.012
 #: Fonts for characters that the main font lacks; together they cover many scripts.
-_FALLBACK_FONTS = [
+FALLBACK_FONTS = [
     name
     for name in ("DejaVu Sans", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "IPAGothic", "Noto Sans Symbols2", "Symbola")
     if name in matplotlib.font_manager.get_font_names()
@@ -124,7 +125,7 @@ _MINOR_TICK: _MarkerStyle = {
 
 
 # For each square root, matplotlib warns that the symbol is not a character, although it draws the symbol correctly.
-logging.getLogger("matplotlib.mathtext").addFilter(lambda record: "__radicalbig__" not in str(record.args))
+logging.getLogger("matplotlib.mathtext").addFilter(lambda record: "__radicalbig__" not in str(record.args).lower())
 
 
 def write_picture(
@@ -160,7 +161,7 @@ def styled(*, has_other_letters: bool = True) -> Iterator[None]:
     ``has_other_letters`` enables fallback fonts for characters that the main font lacks. Searching these fonts takes a
     tenth of the time of a picture.
     """
-    fonts: dict[str, object] = {"font.family": ["sans-serif", *_FALLBACK_FONTS]} if has_other_letters else {}
+    fonts: dict[str, object] = {"font.family": ["sans-serif", *FALLBACK_FONTS]} if has_other_letters else {}
     with matplotlib.style.context({**_STYLE, **fonts}), warnings.catch_warnings():
         # The warnings are about characters that no font has and error bars below zero on a logarithmic scale; neither
         # can be fixed.
@@ -344,7 +345,7 @@ def _draw_mesh(figure: Figure, histogram: boost_histogram.Histogram, shown: list
     for name, axis in (("x", first), ("y", second)):
         if is_category(axis):
             label_bins(axes, axis, name)
-        elif _is_logarithmic(axis):
+        elif is_logarithmic(axis):
             getattr(axes, f"set_{name}scale")("log")
     axes.set_xlabel(text(axis_label(first)))
     names = ", ".join(axis_label(histogram.axes[index]) for index in summed)
@@ -382,13 +383,9 @@ def _draw_projections(figure: Figure, histogram: boost_histogram.Histogram, nume
 # --- scales -----------------------------------------------------------------------------------------------------------
 
 
-def _is_logarithmic(axis: boost_histogram.axis.Axis) -> bool:
-    return getattr(axis, "transform", None) == boost_histogram.axis.transform.log and axis.edges[0] > 0
-
-
 def _scale_axis(axes: Axes, axis: boost_histogram.axis.Axis) -> None:
     axes.set_xlim(axis.edges[0], axis.edges[-1])
-    if _is_logarithmic(axis):
+    if is_logarithmic(axis):
         axes.set_xscale("log")
 
 
@@ -504,7 +501,7 @@ def write_remark(axes: Axes, remark: str) -> None:
     axes.text(0.03, 0.95, remark, transform=axes.transAxes, va="top", fontsize=14, color=WARNING)
 
 
-def label_bins(axes: Axes, axis: boost_histogram.axis.Axis, name: str) -> None:
+def label_bins(axes: Axes, axis: boost_histogram.axis.Axis, name: str, points_max: float = 14.0) -> None:
     """Write the category names at the bin centres: slanted if they would touch, vertical if there are many."""
     labels = [text(one_line(label, _CATEGORY_LENGTH_MAX)) for label in category_labels(axis)]
     which = getattr(axes, f"{name}axis")
@@ -513,7 +510,7 @@ def label_bins(axes: Axes, axis: boost_histogram.axis.Axis, name: str) -> None:
     every = max(1, int(numpy.ceil(_UPRIGHT_POINTS_MIN / room)))
     which.set_ticks(numpy.arange(0, len(labels), every) + 0.5, labels[::every])
     which.set_tick_params(which="both", length=0)
-    which.set_tick_params(labelsize=min(14.0, max(_UPRIGHT_POINTS_MIN, 0.9 * room)))
+    which.set_tick_params(labelsize=min(points_max, max(_UPRIGHT_POINTS_MIN, 0.9 * room)))
     if name == "x" and sum(map(len, labels)) > _LEVEL_LETTERS_MAX:
         slanted = room > _SLANTED_POINTS
         axes.tick_params(axis="x", rotation=35 if slanted else 90)

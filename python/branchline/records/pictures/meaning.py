@@ -104,6 +104,17 @@ def inner_bins(axis: boost_histogram.axis.Axis) -> slice:
     return slice(start, start + len(axis))
 
 
+def is_logarithmic(axis: boost_histogram.axis.Axis) -> bool:
+    """Return whether the bins of an axis have equal widths on a logarithmic scale."""
+    edges = numpy.asarray(axis.edges, dtype=numpy.float64)
+    if not isinstance(axis, boost_histogram.axis.Variable):
+        return getattr(axis, "transform", None) == boost_histogram.axis.transform.log and bool(edges[0] > 0)
+    if len(edges) < 4 or edges[0] <= 0 or not numpy.isfinite(edges).all():
+        return False
+    widths = numpy.diff(numpy.log(edges))
+    return bool(numpy.ptp(widths) < 1e-6 * widths[0])
+
+
 def spans_decades(values: Floats) -> bool:
     """Return whether the heights span enough decades for a logarithmic scale."""
     filled = values[values > 0]

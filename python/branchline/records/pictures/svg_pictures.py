@@ -27,6 +27,7 @@ from branchline.records.pictures.meaning import (
     finite,
     height_words,
     inner_bins,
+    is_logarithmic,
     remark_on,
     spans_decades,
 )
@@ -130,7 +131,7 @@ def light_picture(histogram: boost_histogram.Histogram, title: Title) -> str | N
     axis = histogram.axes[0]
     if is_category(axis) or not 1 <= len(axis) <= _BINS_MAX:
         return None
-    if getattr(axis, "transform", None) == boost_histogram.axis.transform.log:
+    if is_logarithmic(axis):
         return None
     edges = numpy.asarray(axis.edges, dtype=numpy.float64)
     with numpy.errstate(all="ignore"):

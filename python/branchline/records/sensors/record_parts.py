@@ -162,6 +162,7 @@ class SampleRecord:
     kind: str = "background"
     label: str = ""
     group: str = ""
+    era: str = ""
     files: int = 0
     events: int = 0
     cross_section_pb: float | None = None

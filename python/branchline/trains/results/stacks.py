@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import boost_histogram
 import numpy as np
 
+from branchline.errors import DatasetError
+from branchline.records.pictures.meaning import inner_bins
 from branchline.records.sensors.record_parts import SampleRecord
 from branchline.trains.results.load import Results, factor_of, sample_axis, times
 from branchline.trains.wagons.events import NOMINAL
+from branchline.writing.objects.forms import axis_label, category_labels, is_category
 
-#: Axis types that cannot be drawn, because their bins are categories. Integer axes can be drawn.
-_CATEGORIES = (boost_histogram.axis.StrCategory, boost_histogram.axis.IntCategory)
 #: Names of category axes that may contain variations.
 _VARIATION_AXES = ("variation", "systematic")
-_UP, _DOWN = "_up", "_down"
+#: Endings of the names of two-sided variations: Branchline's, those of ATLAS, and those of CMS and Combine. The last
+#: ones are only recognised in pairs, since other names, such as PileUp, may end in the same way.
+_ENDINGS = (("_up", "_down"), ("__1up", "__1down"), ("Up", "Down"))
+_AXES_MAX = 2
+#: The axis of a histogram of boost_histogram or hist.
+Axis = boost_histogram.axis.Axis
 
 
 @dataclass
 class Contents:
-    """The bins of a one-dimensional histogram: contents and variances. If created with ``flow``, the first and last bin
-    include underflow and overflow.
+    """The bins of a histogram: contents and variances. If created with ``flow``, the first and last bin of each
+    numeric axis include underflow and overflow.
     """
 
     values: np.ndarray
@@ -48,13 +54,18 @@ class SampleHistogram:
 
 @dataclass
 class SampleStack:
-    """A histogram of all samples. ``has_flow`` is true if some entries are outside the axis."""
+    """A histogram of all samples with one or two axes. ``has_flow`` is true if some entries are outside the axes."""
 
     wagon: str
     key: tuple[str, ...]
-    axis: Any
+    axes: tuple[Axis, ...]
     samples: list[SampleHistogram]
     has_flow: bool
+
+    @property
+    def axis(self) -> Axis:
+        """The only or the first axis."""
+        return self.axes[0]
 
     @property
     def name(self) -> str:
@@ -80,58 +91,84 @@ def total(samples: Sequence[SampleHistogram], variation: str = NOMINAL) -> Conte
     return summed
 
 
+def side_of(variation: str, variations: Collection[str]) -> tuple[str, str]:
+    """Return the name of the uncertainty to which a variation belongs, and its side: ``up``, ``down`` or empty."""
+    for endings in _ENDINGS:
+        for ending, opposite, side in ((*endings, "up"), (*endings[::-1], "down")):
+            base = variation.removesuffix(ending)
+            is_side = base not in ("", variation) and ("_" in ending or base + opposite in variations)
+            if is_side:
+                return base.rstrip("_") or base, side
+    return variation, ""
+
+
 def sides(variations: Sequence[str]) -> list[tuple[str, ...]]:
-    """Group variations into uncertainties: ``NAME_up`` and ``NAME_down`` form a group, and any other variation a group
-    of its own.
+    """Group variations into uncertainties: the two sides of an uncertainty form a group, and any other variation a
+    group of its own.
     """
     pairs: dict[tuple[str, bool], list[str]] = {}
     for name in variations:
-        base = name.removesuffix(_UP) if name.endswith(_UP) else name.removesuffix(_DOWN)
-        pairs.setdefault((base, base == name), []).append(name)
+        base, side = side_of(name, variations)
+        pairs.setdefault((base, side == ""), []).append(name)
     return [tuple(one) for one in pairs.values()]
 
 
-def band(samples: Sequence[SampleHistogram], variations: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the size of the uncertainty band below and above the sum of the samples.
-
-    The band adds in quadrature the statistical uncertainty of the simulation and, for each uncertainty, the largest
-    shift of its variations in the direction of the band.
-    """
-    nominal = total(samples)
-    assert nominal is not None
-    below, above = nominal.variances.copy(), nominal.variances.copy()
-    for names in sides(variations):
-        shifts = [one.values - nominal.values for one in (total(samples, name) for name in names) if one is not None]
-        above += np.maximum(np.max(shifts, axis=0), 0) ** 2
-        below += np.maximum(-np.min(shifts, axis=0), 0) ** 2
-    return np.sqrt(below), np.sqrt(above)
-
-
 def stacks_of(results: Results, wagon: str, *, flow: bool = True) -> list[SampleStack]:
-    """Return all histograms with a single numeric axis in the result of a wagon, by sample. With ``flow``, the first
-    and last bin include underflow and overflow.
+    """Return all histograms with one or two axes in the result of a wagon, by sample. With ``flow``, the first and last
+    bin of a numeric axis include underflow and overflow.
 
-    Raises DatasetError for a sample without a scale factor, and the errors of loading the result.
+    Raises DatasetError for a sample without a scale factor and for samples with different bins, and the errors of
+    loading the result.
     """
     names = {one.name: one for one in results.record.samples}
-    found: dict[tuple[str, ...], SampleStack] = {}
+    found: dict[tuple[str, ...], list[_Place]] = {}
     for place in _found(results[wagon], _Place(), names):
-        sample = names[place.sample]
-        scaled = times(place.histogram, factor_of(sample))
-        stack = found.get(place.key)
-        if stack is None:
-            stack = found[place.key] = SampleStack(wagon, place.key, scaled.axes[0], [], has_flow=False)
-        one = next((member for member in stack.samples if member.sample is sample), None)
-        if one is None:
-            one = SampleHistogram(sample)
-            stack.samples.append(one)
-        one.by_variation[place.variation] = _contents(scaled, flow=flow)
-        values, traits = scaled.values(flow=True), scaled.axes[0].traits
-        outside = [*([values[0]] if traits.underflow else []), *([values[-1]] if traits.overflow else [])]
-        stack.has_flow |= bool(np.any(outside))
-    for stack in found.values():
-        stack.samples = [one for one in stack.samples if NOMINAL in one.by_variation]
-    return [stack for stack in found.values() if stack.samples]
+        found.setdefault(place.key, []).append(place)
+    stacks = [_stack(wagon, key, places, names, str(results.out), flow=flow) for key, places in found.items()]
+    return [stack for stack in stacks if stack.samples]
+
+
+def _stack(
+    wagon: str,
+    key: tuple[str, ...],
+    places: Sequence[_Place],
+    names: Mapping[str, SampleRecord],
+    out: str,
+    *,
+    flow: bool,
+) -> SampleStack:
+    """Return the histogram of all samples at the same place of the result."""
+    where = "/".join((wagon, *key))
+    dimensions = {len(one.histogram.axes) for one in places}
+    if len(dimensions) > 1:
+        raise DatasetError(f"the samples of {where} have different numbers of axes", path=out)
+    by_axis = zip(*(one.histogram.axes for one in places), strict=True)
+    axes = tuple(_common_axis(list(one), where, out) for one in by_axis)
+    samples: dict[str, SampleHistogram] = {}
+    has_flow = False
+    for place in places:
+        sample = samples.setdefault(place.sample, SampleHistogram(names[place.sample]))
+        histogram = times(place.histogram, factor_of(sample.sample))
+        sample.by_variation[place.variation] = _contents(histogram, axes, flow=flow)
+        inner = tuple(map(inner_bins, histogram.axes))
+        outside = histogram.values(flow=True).copy()
+        outside[inner] = 0
+        has_flow |= bool(np.any(outside))
+    return SampleStack(wagon, key, axes, [one for one in samples.values() if NOMINAL in one.by_variation], has_flow)
+
+
+def _common_axis(axes: Sequence[Axis], where: str, out: str) -> Axis:
+    """Return the axis of all samples. Categories that only some samples have are added. Raises DatasetError."""
+    first = axes[0]
+    if all(map(is_category, axes)):
+        labels = list(dict.fromkeys(label for axis in axes for label in category_labels(axis)))
+        if labels == category_labels(first):
+            return first
+        return boost_histogram.axis.StrCategory(labels, metadata=axis_label(first))
+    if any(is_category(axis) or not np.array_equal(axis.edges, first.edges) for axis in axes):
+        hint = "give the axis fixed bins, without growth"
+        raise DatasetError(f"the samples of {where} have different bins", path=out, hint=hint)
+    return first
 
 
 @dataclass(frozen=True)
@@ -169,8 +206,7 @@ def _found(value: object, at: _Place, names: Mapping[str, SampleRecord]) -> Iter
             yield from _found(_sliced(value, index, label), _Place(at.sample, str(label), at.key), names)
         return
     sample = at.sample or (next(iter(names)) if len(names) == 1 else "")
-    is_drawn = len(value.axes) == 1 and not isinstance(value.axes[0], _CATEGORIES) and value.kind.name != "MEAN"
-    if sample and is_drawn:
+    if sample and 1 <= len(value.axes) <= _AXES_MAX and value.kind.name != "MEAN":
         yield _Place(sample, at.variation, at.key, value)
 
 
@@ -180,14 +216,25 @@ def _sliced(value: Any, index: int, label: Any) -> object:
     return value[(slice(None),) * index + (place, ...)]
 
 
-def _contents(histogram: Any, *, flow: bool) -> Contents:
-    values, variances = histogram.values().copy(), histogram.variances().copy()
-    if flow:
-        all_values, all_variances = histogram.values(flow=True), histogram.variances(flow=True)
-        if histogram.axes[0].traits.underflow:
-            values[0] += all_values[0]
-            variances[0] += all_variances[0]
-        if histogram.axes[0].traits.overflow:
-            values[-1] += all_values[-1]
-            variances[-1] += all_variances[-1]
+def _contents(histogram: Any, axes: Sequence[Axis], *, flow: bool) -> Contents:
+    values, variances = histogram.values(flow=True), histogram.variances(flow=True)
+    for index, (own, common) in enumerate(zip(histogram.axes, axes, strict=True)):
+        values, variances = (_along(one, index, own, common, flow=flow) for one in (values, variances))
     return Contents(values, variances)
+
+
+def _along(contents: np.ndarray, index: int, own: Axis, common: Axis, *, flow: bool) -> np.ndarray:
+    """Return the bins of the common axis from all bins along an axis of a histogram."""
+    contents = np.moveaxis(contents, index, 0)
+    bins = contents[inner_bins(own)].copy()
+    if is_category(common):
+        labels = category_labels(common)
+        placed = np.zeros((len(labels), *bins.shape[1:]))
+        placed[[labels.index(label) for label in category_labels(own)]] = bins
+        bins = placed
+    elif flow and len(bins):
+        if own.traits.underflow:
+            bins[0] += contents[0]
+        if own.traits.overflow:
+            bins[-1] += contents[-1]
+    return np.moveaxis(bins, 0, index)

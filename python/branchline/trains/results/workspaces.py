@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from branchline.errors import DatasetError, NoSuchKeyError
-from branchline.trains.results.load import Results, load
-from branchline.trains.results.plot import all_stacks
-from branchline.trains.results.stacks import SampleHistogram, SampleStack, sides, total
+from branchline.errors import DatasetError
+from branchline.trains.results.fit_inputs import Channel, FitProcess, fit_channels, source_notes
+from branchline.trains.results.load import Results
+from branchline.trains.results.systematics import Systematics
 
 #: Version of HistFactory's JSON format.
 _VERSION = "1.0.0"
@@ -23,6 +23,8 @@ def workspace(
     regions: Mapping[str, str],
     *,
     parameter: str = "mu",
+    systematics: Systematics | None = None,
+    blind: Sequence[str] = (),
     overflow: bool = True,
 ) -> Any:
     """Return the histograms of several samples as a HistFactory workspace for ``pyhf`` and ``cabinetry``.
@@ -31,72 +33,53 @@ def workspace(
     histograms: ``{"4j2b": "selected/4j2b"}``. Simulated samples are scaled to the luminosity; samples of kind
     ``signal`` have the free factor ``parameter``.
 
-    Each named variation becomes a ``histosys`` with the sides ``NAME_up`` and ``NAME_down``; if one side is missing,
-    the other one is mirrored. The statistical errors of the simulation become a ``staterror`` for each channel. Without
-    data, the observation is the sum of the simulation.
+    Variations become a ``histosys``; if one side is missing, the other one is mirrored. Rates and free normalisations
+    of ``systematics`` become a ``normsys`` and a ``normfactor``. The statistical errors of the simulation become a
+    ``staterror`` for each channel.
+
+    blind: regions whose data are not used. Their observation is the sum of the backgrounds, and the name of the
+        measurement says so. Without data, the observation is the sum of the simulation.
 
         specification = branchline.workspace("out", {"4j2b": "selected/4j2b"})
         model = pyhf.Workspace(specification).model()
 
     The returned dict has the structure of HistFactory's JSON format. Raises NoSuchKeyError for an unknown histogram,
-    DatasetError if no sample is a signal, if no samples are described or if two modifiers would have the same name,
-    and the errors of loading results.
+    OptionError for an unknown region, DatasetError if no sample is a signal, if no samples are described or if two
+    modifiers would have the same name, and the errors of loading results.
     """
-    found = results if isinstance(results, Results) else load(results)
-    channels, observations, names = [], [], set()
-    for region, histogram in regions.items():
-        stacks = {one.name: one for one in all_stacks(found, histogram.partition("/")[0], overflow=overflow)}
-        if histogram not in stacks:
-            what = f"no one-dimensional histogram {histogram!r} with separate samples"
-            raise NoSuchKeyError(
-                what, path=str(found.out), hint=f"choose one of {', '.join(stacks)}" if stacks else None
-            )
-        stack = stacks[histogram]
-        simulated = [one for one in stack.samples if not one.sample.is_data]
-        names |= {one.sample.kind for one in simulated}
-        samples = [_sample(one, region, parameter, stack) for one in simulated]
-        _check_names(samples, histogram, str(found.out))
-        channels.append({"name": region, "samples": samples})
-        observed = total([one for one in stack.samples if one.sample.is_data]) or total(simulated)
-        assert observed is not None
-        observations.append({"name": region, "data": observed.values.tolist()})
-    if "signal" not in names:
-        hint = 'give one the kind "signal" in the list of datasets'
-        raise DatasetError("no sample of these regions is a signal", path=str(found.out), hint=hint)
-    config = {"poi": parameter, "parameters": []}
+    channels = fit_channels(results, regions, systematics=systematics, blind=blind, overflow=overflow)
+    samples = [[_sample(process, one, parameter) for process in one.processes] for one in channels]
+    _check_names([sample for of_channel in samples for sample in of_channel])
+    measurement = "; ".join(["measurement", *source_notes(channels)])
     return {
-        "channels": channels,
-        "observations": observations,
-        "measurements": [{"name": "measurement", "config": config}],
+        "channels": [{"name": one.name, "samples": made} for one, made in zip(channels, samples, strict=True)],
+        "observations": [{"name": one.name, "data": one.observed.values.tolist()} for one in channels],
+        "measurements": [{"name": measurement, "config": {"poi": parameter, "parameters": []}}],
         "version": _VERSION,
     }
 
 
-def _check_names(samples: Sequence[Mapping[str, Any]], histogram: str, out: str) -> None:
-    """Raise DatasetError if two modifiers of a sample have the same name, because they would share a parameter."""
+def _sample(process: FitProcess, channel: Channel, parameter: str) -> Mapping[str, Any]:
+    nominal = process.nominal
+    errors = np.sqrt(nominal.variances).tolist()
+    modifiers: list[Any] = [{"name": f"staterror_{channel.name}", "type": "staterror", "data": errors}]
+    free = [parameter] if process.is_signal else []
+    modifiers += [{"name": name, "type": "normfactor", "data": None} for name in [*free, *process.free]]
+    for name, (up, down) in process.shapes.items():
+        data = {"hi_data": up.tolist(), "lo_data": down.tolist()}
+        modifiers.append({"name": name, "type": "histosys", "data": data})
+    for name, (low, high) in process.rates.items():
+        modifiers.append({"name": name, "type": "normsys", "data": {"hi": high, "lo": low}})
+    return {"name": process.name, "data": nominal.values.tolist(), "modifiers": modifiers}
+
+
+def _check_names(samples: Sequence[Mapping[str, Any]]) -> None:
+    """Raise DatasetError if two modifiers that cannot share a parameter have the same name."""
+    kinds: dict[str, str] = {}
     for sample in samples:
-        counts = Counter(modifier["name"] for modifier in sample["modifiers"])
-        for name in [name for name, count in counts.items() if count > 1]:
-            what = f"two modifiers of sample {sample['name']!r} in {histogram} would have the name {name!r}"
-            raise DatasetError(what, path=out, hint=f"rename the variation {name!r}")
-
-
-def _sample(one: SampleHistogram, region: str, parameter: str, stack: SampleStack) -> Mapping[str, Any]:
-    nominal = one.nominal
-    modifiers: list[Any] = [
-        {"name": f"staterror_{region}", "type": "staterror", "data": np.sqrt(nominal.variances).tolist()}
-    ]
-    if one.sample.kind == "signal":
-        modifiers.append({"name": parameter, "type": "normfactor", "data": None})
-    named = [name for name in stack.variations() if name in one.by_variation]
-    modifiers += [_variation(one, pair) for pair in sides(named)]
-    return {"name": one.sample.name, "data": nominal.values.tolist(), "modifiers": modifiers}
-
-
-def _variation(one: SampleHistogram, pair: Sequence[str]) -> object:
-    nominal = one.nominal.values
-    by_side = {"down" if name.endswith("_down") else "up": one.by_variation[name].values for name in pair}
-    high = by_side["up"] if "up" in by_side else 2 * nominal - by_side["down"]
-    low = by_side["down"] if "down" in by_side else 2 * nominal - by_side["up"]
-    name = pair[0].removesuffix("_up").removesuffix("_down")
-    return {"name": name, "type": "histosys", "data": {"hi_data": high.tolist(), "lo_data": low.tolist()}}
+        names = Counter(modifier["name"] for modifier in sample["modifiers"])
+        for modifier in sample["modifiers"]:
+            name, kind = modifier["name"], "normsys" if modifier["type"] == "histosys" else modifier["type"]
+            if names[name] > 1 or kinds.setdefault(name, kind) != kind:
+                what = f"two modifiers of sample {sample['name']!r} or of others would have the name {name!r}"
+                raise DatasetError(what, hint=f"rename the uncertainty {name!r}")

@@ -64,6 +64,7 @@ def sample_records(
             kind=sample.kind,
             label=sample.label or name,
             group=sample.group,
+            era=sample.era,
             files=len(parts),
             events=sum(one.events for one in parts),
             cross_section_pb=sample.cross_section_pb,

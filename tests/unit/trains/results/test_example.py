@@ -17,7 +17,8 @@ from tests.peers.peers import imported
 
 import branchline
 from branchline.errors import DatasetError
-from branchline.trains.results.stacks import band, sides, stacks_of, total
+from branchline.trains.results.stacks import sides, stacks_of, total
+from branchline.trains.results.systematics import Systematics, band
 
 #: pyhf looks for a schema by a way of jsonschema that will go.
 pytestmark = pytest.mark.filterwarnings("ignore:jsonschema.RefResolver:DeprecationWarning")
@@ -115,16 +116,17 @@ def test_a_workspace_is_what_the_results_are(out: Path) -> None:
     assert sum(specification["observations"][0]["data"]) == scaled["data"]["nominal"]["4j1b"].sum(flow=True).value
     pyhf = imported("pyhf")
     pyhf.Workspace(specification)
-    with pytest.raises(branchline.NoSuchKeyError, match="selected/4j1b, selected/4j2b"):
+    with pytest.raises(branchline.NoSuchKeyError, match="did you mean 'selected/4j2b'"):
         branchline.workspace(out, {"b": "selected/4j3b"})
-    with pytest.raises(DatasetError, match=r"two modifiers of sample 'ttbar' in .* would have the name 'jes'"):
+    with pytest.raises(DatasetError, match=r"two modifiers of sample .* would have the name 'jes'"):
         branchline.workspace(out, {"b": "selected/4j1b"}, parameter="jes")
 
 
 def test_bands_are_sums_in_quadrature_of_the_larger_shifts(out: Path) -> None:
     stack = stacks_of(branchline.load(out), "selected")[0]
     simulated = [one for one in stack.samples if not one.sample.is_data]
-    below, above = band(simulated, stack.variations())
+    uncertainties = Systematics().uncertainties(stack.variations(), [one.sample for one in simulated])
+    below, above = band(simulated, uncertainties)
     by_name = {name: total(simulated, name) for name in ["nominal", *stack.variations()]}
     for place in range(len(above)):
         value = {name: float(one.values[place]) for name, one in by_name.items() if one is not None}
@@ -147,7 +149,9 @@ def test_a_picture_has_stack_data_ratio_and_says_what_lies_outside(out: Path) ->
     main, ratio = figure.axes
     labels = [one.get_text() for one in main.get_legend().get_texts()]
     assert labels == ["Data", "ttbar", "wjets", "single_top", "stat. and syst. unc."]
-    assert "first and last bin include" in main.texts[0].get_text()
+    (note,) = [one for one in figure.texts if one.get_gid() == "note"]
+    assert note.get_text() == "Outer bins include underflow and overflow"
+    assert note.get_window_extent().y1 < ratio.get_window_extent().y0
     assert ratio.get_ylabel() == "Data / sim."
     assert ratio.get_xlabel() == "m(jjj) [GeV]"
     assert main.get_ylabel() == "Events / 25 GeV"
@@ -156,9 +160,9 @@ def test_a_picture_has_stack_data_ratio_and_says_what_lies_outside(out: Path) ->
     raw = branchline.load(out)["selected"]["data"]["nominal"]["4j2b"]
     np.testing.assert_array_equal(np.nan_to_num(drawn)[1:-1], raw.values()[1:-1])
     assert np.nansum(drawn) == raw.sum(flow=True).value
-    lines = branchline.plot(out, "selected/4j2b", signal=["ttbar"], ratio=False, overflow=False, log=True, style="cms")
+    lines = branchline.plot(out, "selected/4j2b", signal=["ttbar"], panel="none", overflow=False, log=True, style="cms")
     assert len(lines.axes) == 1
-    assert not lines.axes[0].texts
+    assert not [one.get_text() for one in lines.texts if one.get_text()]
 
 
 def test_wrong_pictures_are_refused(out: Path, tmp_path: Path) -> None:
@@ -176,4 +180,4 @@ def test_the_command_draws_all_histograms(out: Path, tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["selected_4j1b.svg", "selected_4j2b.svg"]
     wrong = run_command(["plot", str(out), "--histogram", "selected/x"])
     assert wrong.exit_code == 1
-    assert "choose one of selected/4j1b, selected/4j2b" in wrong.stderr
+    assert "did you mean 'selected/4j2b'" in wrong.stderr

@@ -346,9 +346,11 @@ def test_numbers_of_jets_are_drawn_by_sample(data: Path, tmp_path: Path) -> None
     branchline.run(multiplicity, samples(data), tmp_path, workers=0, pictures="none")
     figure = branchline.plot(tmp_path, "multiplicity/jets")
     assert figure.axes[0].get_ylabel() == "Events"
-    assert figure.axes[0].get_xlim() == (0, 4)
-    with pytest.raises(NoSuchKeyError, match="no one-dimensional histogram 'multiplicity/kinds'"):
-        branchline.plot(tmp_path, "multiplicity/kinds")
+    assert figure.axes[0].get_xlim() == (-0.5, 3.5)
+    kinds = branchline.plot(tmp_path, "multiplicity/kinds", panel="none").axes[0]
+    assert [one.get_text() for one in kinds.get_xticklabels()] == ["0", "1", "2"]
+    with pytest.raises(NoSuchKeyError, match="no histogram 'multiplicity/x'"):
+        branchline.plot(tmp_path, "multiplicity/x")
 
 
 def test_a_run_prints_cutflows_with_numbers_as_everything_else(tmp_path: Path) -> None:

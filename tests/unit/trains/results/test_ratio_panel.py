@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from branchline.records.sensors.record_parts import SampleRecord
+from branchline.trains.results.plot_options import PlotOptions
 from branchline.trains.results.stack_pictures import stack_figure
 from branchline.trains.results.stacks import Contents, SampleHistogram, SampleStack
 
@@ -19,9 +20,8 @@ def panel(data: list[float], simulated: list[float]) -> Any:
         SampleHistogram(SampleRecord(name, kind=kind), {"nominal": Contents(np.array(bins), np.abs(np.array(bins)))})
         for name, kind, bins in (("data", "data", data), ("top", "background", simulated))
     ]
-    stack = SampleStack("w", ("n",), hist.axis.Regular(len(data), 0, len(data)), samples, has_flow=False)
-    options: Any = {"signal": [], "ratio": True, "overflow": True, "log": False, "style": "ROOT", "label": ""}
-    return stack_figure(stack, **options).axes[1]
+    stack = SampleStack("w", ("n",), (hist.axis.Regular(len(data), 0, len(data)),), samples, has_flow=False)
+    return stack_figure(stack, PlotOptions()).axes[1]
 
 
 def marks(axes: Any, side: str) -> list[float]:
