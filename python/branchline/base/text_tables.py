@@ -36,7 +36,8 @@ class TextTable:
     """A table of results: ``str(table)`` is plain text, ``markdown()``, ``latex()`` and ``html()`` are for documents.
 
     The first column is aligned to the left, the others to the right. ``rules`` are the numbers of the rows above which
-    a line is drawn in LaTeX. Raises nothing.
+    a line is drawn in LaTeX. Tables are returned by ``branchline.yields``, ``branchline.cutflows`` and
+    ``branchline.largest_variations``, which raise the errors.
 
         print(branchline.yields("out", {"4j2b": "selected/4j2b"}).latex())
     """

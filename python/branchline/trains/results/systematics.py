@@ -45,13 +45,13 @@ class Systematics:
     - ``uncorrelated``: between what an uncertainty is uncorrelated: ``sample``, ``era`` (of the list of datasets) or
       ``channel``, such as ``{"jes": ["era"]}``. Patterns may name uncertainties.
 
+    Raises OptionError for invalid values.
+
         systematics = branchline.Systematics(
             rates={"lumi": 1.014, "xsec": {"ttbar": [0.94, 1.05]}},
             envelopes={"scale": ["muR*", "muF*"]},
             uncorrelated={"jes": ["era"]},
         )
-
-    Raises OptionError for invalid values.
     """
 
     rates: Mapping[str, object] = field(default_factory=dict)
