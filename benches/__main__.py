@@ -30,7 +30,7 @@ from benches.worker import REPOSITORY
 
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "flattened", "open", "ntuple", "queries", "agc", "storages",
-    "merging", "histograms", "layouts",
+    "systematics", "merging", "histograms", "layouts",
     "access", "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
     "cluster-peers", "serving", "control-room", "lab", "lab-storages", "lab-ratios", "advice-gains", "writing",
     "forecasts", "simulation", "advice",
@@ -52,6 +52,7 @@ class Size:
     ntuple_events: int
     query_events: int
     agc_events: int
+    systematics_events: int
     storage_megabytes: int
     storage_repeats: int
     storages: int
@@ -94,6 +95,7 @@ FULL = Size(
     ntuple_events=100_000,
     query_events=10_000_000,
     agc_events=200_000,
+    systematics_events=1_000_000,
     storage_megabytes=200,
     storage_repeats=5,
     storages=5,
@@ -136,6 +138,7 @@ QUICK = Size(
     ntuple_events=500,
     query_events=3000,
     agc_events=400,
+    systematics_events=400,
     storage_megabytes=2,
     storage_repeats=1,
     storages=3,
@@ -271,6 +274,10 @@ def run_events(chosen: Sequence[str], size: Size, cache: Path, results: Path, re
         from benches.agc import agc_page
 
         write_rows(results, {"agc": agc_page(cache, size.agc_events, repeats, say)})
+    if "systematics" in chosen:
+        from benches.systematics import systematics_page
+
+        write_rows(results, {"systematics": systematics_page(cache, size.systematics_events, repeats, say)})
 
 
 def run_esd(chosen: Sequence[str], size: Size, cache: Path, folder: Path) -> None:

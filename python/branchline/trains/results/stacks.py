@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +18,6 @@ from branchline.writing.objects.forms import axis_label, category_labels, is_cat
 
 #: Names of category axes that may contain variations.
 _VARIATION_AXES = ("variation", "systematic")
-#: Endings of the names of two-sided variations: Branchline's, those of ATLAS, and those of CMS and Combine. The last
-#: ones are only recognised in pairs, since other names, such as PileUp, may end in the same way.
-_ENDINGS = (("_up", "_down"), ("__1up", "__1down"), ("Up", "Down"))
 _AXES_MAX = 2
 #: The axis of a histogram of boost_histogram or hist.
 Axis = boost_histogram.axis.Axis
@@ -89,28 +86,6 @@ def total(samples: Sequence[SampleHistogram], variation: str = NOMINAL) -> Conte
     for one in parts[1:]:
         summed = summed + one
     return summed
-
-
-def side_of(variation: str, variations: Collection[str]) -> tuple[str, str]:
-    """Return the name of the uncertainty to which a variation belongs, and its side: ``up``, ``down`` or empty."""
-    for endings in _ENDINGS:
-        for ending, opposite, side in ((*endings, "up"), (*endings[::-1], "down")):
-            base = variation.removesuffix(ending)
-            is_side = base not in ("", variation) and ("_" in ending or base + opposite in variations)
-            if is_side:
-                return base.rstrip("_") or base, side
-    return variation, ""
-
-
-def sides(variations: Sequence[str]) -> list[tuple[str, ...]]:
-    """Group variations into uncertainties: the two sides of an uncertainty form a group, and any other variation a
-    group of its own.
-    """
-    pairs: dict[tuple[str, bool], list[str]] = {}
-    for name in variations:
-        base, side = side_of(name, variations)
-        pairs.setdefault((base, side == ""), []).append(name)
-    return [tuple(one) for one in pairs.values()]
 
 
 def stacks_of(results: Results, wagon: str, *, flow: bool = True) -> list[SampleStack]:

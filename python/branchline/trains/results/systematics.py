@@ -15,7 +15,8 @@ import numpy as np
 from branchline.base.whole_files import read_plain
 from branchline.errors import DatasetError, MissingFileError, OptionError
 from branchline.records.sensors.record_parts import SampleRecord
-from branchline.trains.results.stacks import SampleHistogram, side_of, sides
+from branchline.trains.results.stacks import SampleHistogram
+from branchline.trains.wagons.variation_names import side_of, sides
 
 #: Things between which an uncertainty may be uncorrelated.
 SCOPES = ("sample", "era", "channel")

@@ -21,6 +21,7 @@ from branchline.reading.expressions.name_filters import near_names_hint
 from branchline.reading.trees.stream import Chunk
 from branchline.trains.wagons.clock import PhaseClock
 from branchline.trains.wagons.companions import CompanionsOfEvents, OpenCompanions
+from branchline.trains.wagons.shared_weights import SharedRun, Weights
 from branchline.trains.wagons.views import array_view, output_view
 
 #: Name of the column with the weights of varied events.
@@ -190,7 +191,7 @@ class Events:
         metadata: Mapping[str, object],
         outputs: Mapping[str, object] | None = None,
         selections: tuple[object, ...] = (),
-        varied: VariedColumns | None = None,
+        varied: VariedColumns | SharedColumns | None = None,
         variation: str = NOMINAL,
     ) -> None:
         self._columns = columns
@@ -249,6 +250,25 @@ class Events:
             )
         return self._changed((*self._selections, where), self._varied, self._variation)
 
+    def shared(self, columns: SharedColumns) -> Events:
+        """Return these events with columns that have one array per variation."""
+        return self._changed(self._selections, columns, NOMINAL)
+
+    @property
+    def columns_of_variation(self) -> VariedColumns | None:
+        """The varied columns of these events."""
+        return None if self._varied is None else self._of_one_variation()
+
+    def varied_columns(self, columns: Mapping[str, object]) -> VariedColumns:
+        """Return the columns of ``varied``. Raises the same errors."""
+        with self._columns.reading():
+            return self._of_one_variation().with_columns(columns)
+
+    def _of_one_variation(self) -> VariedColumns:
+        if isinstance(self._varied, SharedColumns):
+            self._varied.run.end()
+        return self._varied or VariedColumns(self._columns)
+
     def varied(self, variation: str, columns: Mapping[str, object]) -> Events:
         """Return these events as a named variation, with new arrays for some columns.
 
@@ -260,9 +280,7 @@ class Events:
 
             shifted = events.varied("jes_up", {"Jet.pt": events.Jet.pt * 1.02})
         """
-        with self._columns.reading():
-            varied = (self._varied or VariedColumns(self._columns)).with_columns(columns)
-        events = self._changed(self._selections, varied, variation)
+        events = self._changed(self._selections, self.varied_columns(columns), variation)
         events.metadata = copy.deepcopy(self.metadata)
         events.outputs = {name: output_view(output) for name, output in self.outputs.items()}
         return events
@@ -292,7 +310,9 @@ class Events:
             self._originals[name] = group
         return self._originals[name]
 
-    def _changed(self, selections: tuple[object, ...], varied: VariedColumns | None, variation: str) -> Events:
+    def _changed(
+        self, selections: tuple[object, ...], varied: VariedColumns | SharedColumns | None, variation: str
+    ) -> Events:
         events = Events(self._columns, self.metadata, self.outputs, selections, varied, variation)
         events._asked_for_variation = self._asked_for_variation
         events._originals = self._originals
@@ -397,6 +417,39 @@ class VariedColumns:
             where = (*above, outline.names[child])
             yield where, outline.paths[child]
             yield from self._below(outline.paths[child], where)
+
+
+class SharedColumns:
+    """The columns of several variations at a time, in a shared run. ``by_variation`` is None for a variation without
+    varied columns.
+    """
+
+    def __init__(self, run: SharedRun, by_variation: Sequence[VariedColumns | None]) -> None:
+        self.run = run
+        self._by_variation = by_variation
+        self._found: dict[str, object] = {}
+
+    def set_weights(self, weights: Sequence[ak.Array], events_count: int) -> None:
+        """Set the weights of all variations."""
+        if any(len(one) != events_count for one in weights):
+            self.run.end()
+        self._found[WEIGHT] = self._joined(weights)
+
+    def array(self, name: str, original: Callable[[str], ak.Array]) -> object:
+        """Return the array of a branch or group, or one for each variation if it is varied. Raises NoSuchKeyError."""
+        if name in self._found:
+            return self._found[name]
+        whole = original(name)
+        found: dict[int, object] = {id(None): array_view(whole)}
+        for columns in self._by_variation:
+            if columns is not None:
+                array = columns.array(name, lambda _: whole)
+                found[id(columns)] = found[id(None)] if array is whole else array_view(array)
+        self._found[name] = self._joined([found[id(columns)] for columns in self._by_variation])
+        return self._found[name]
+
+    def _joined(self, arrays: Sequence[object]) -> object:
+        return arrays[0] if all(one is arrays[0] for one in arrays) else Weights(self.run, list(arrays))
 
 
 def _members(group: Group, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -1,8 +1,10 @@
-"""A single run of a wagon for several weights: each operation on the weights is applied to all of them.
+"""A single run of a wagon for several variations: each operation on varied arrays is applied to all of them.
 
-Selections and columns are thus computed only once, not once per weight. An operation that needs a single weight
-(``float(...)``, ``np.asarray(...)``, or reading a histogram filled with the weights) ends the shared run. The wagon
-then runs once per weight, with the same results.
+What is not varied is thus computed only once, and an operation whose arguments are equal in several variations is
+computed once for these. Below, *weights* also stands for other arrays that have one value per variation.
+
+An operation that needs a single weight (``float(...)``, ``np.asarray(...)``, or reading a histogram filled with the
+weights) ends the shared run. The wagon then runs once per variation, with the same results.
 
 Two operations cannot be intercepted, because Python does not call a method of the weights: ``type(weight) is
 ak.Array``, and C code that checks for float (``json.dumps(ak.sum(weight))``). The latter raises TypeError, which ends
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +61,7 @@ class SharedRun:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Enclose the run of the wagon. Afterwards, the histograms that the wagon filled are restored."""
-        with _FILLS.caught():
+        with _REPLACEMENTS.active():
             try:
                 yield
             finally:
@@ -70,10 +73,13 @@ class SharedRun:
         """Return copies of the wagon's result, by name of the weight. Raises NotSharedError."""
         if self.ended or any(one.is_changed() for one in self._filled.values()):
             self.end()
-        results = {}
+        results, given = {}, set()
         for place, name in enumerate(self.names):
-            memo: dict[Any, Any] = {key: one.copies[place] for key, one in self._filled.items()}
-            memo[_PLACE] = self, place
+            memo: dict[Any, Any] = {_PLACE: (self, place)}
+            for key, one in self._filled.items():
+                filled = one.copies[place]
+                memo[key] = filled.copy() if id(filled) in given else filled
+                given.add(id(filled))
             results[name] = copy.deepcopy(result, memo)
         return results
 
@@ -87,8 +93,16 @@ class SharedRun:
         if any(hasattr(type(one), "__next__") or (callable(one) and not isinstance(one, type)) for one in given):
             self.end()
         with self._ending():
-            made = [make(*self._of(place, arguments), **self._of(place, options)) for place in range(len(self.names))]
-            return self._joined(made)
+            weights = list(self._weights_in((arguments, options)))
+            found: dict[tuple[int, ...], Any] = {}
+            made = []
+            for place in range(len(self.names)):
+                # Variations with the same arguments share the result.
+                key = tuple([id(one.at(place)) for one in weights])
+                if key not in found:
+                    found[key] = make(*self._of(place, arguments), **self._of(place, options))
+                made.append(found[key])
+            return self._joined(made, is_shared=len(found) == 1)
 
     def fill(self, fill: Callable[..., Any], histogram: Any, arguments: tuple[object, ...], options: Any) -> Any:
         """Fill one copy of the histogram per weight."""
@@ -105,8 +119,16 @@ class SharedRun:
             )
             if filled.grows and filled.is_changed():
                 self.end()
-            for place, one in enumerate(filled.copies):
-                fill(one, *self._of(place, arguments), **self._of(place, options))
+            weights = list(self._weights_in((arguments, options)))
+            keys = [(id(one), *[id(each.at(place)) for each in weights]) for place, one in enumerate(filled.copies)]
+            # Weights with the same arguments so far share a copy, which is divided when their arguments differ.
+            last = {key[0]: key for key in dict.fromkeys(keys)}
+            done: dict[tuple[int, ...], Any] = {}
+            for place, (one, key) in enumerate(zip(filled.copies, keys, strict=True)):
+                if key not in done:
+                    done[key] = one if key == last[key[0]] else one.copy()
+                    fill(done[key], *self._of(place, arguments), **self._of(place, options))
+            filled.copies = [done[key] for key in keys]
             if filled.grows and not filled.grown():
                 self.end()
         return histogram
@@ -133,15 +155,28 @@ class SharedRun:
             return {key: self._of(place, one) for key, one in value.items()}
         return value
 
-    def _joined(self, made: list[Any]) -> Any:
-        """Join the results for all weights into shared weights."""
+    def _weights_in(self, value: Any) -> Iterator[Weights]:
+        """Yield the shared weights in a value."""
+        kind = type(value)
+        if kind is Weights:
+            yield value if value.run is self else self.end()
+        elif kind in (tuple, list, dict):
+            for one in value.values() if kind is dict else value:
+                yield from self._weights_in(one)
+
+    def _joined(self, made: list[Any], *, is_shared: bool) -> Any:
+        """Join the results for all weights into shared weights. ``is_shared`` means that the function was called once
+        for all weights.
+        """
+        if is_shared:
+            return made[0]
         kinds = {type(one) for one in made}
         kind = kinds.pop()
         # If the function returned the same array for every weight, it wrote to an array that existed before.
-        if kinds or (issubclass(kind, np.ndarray) and made[0] is made[-1]):
+        if kinds or (issubclass(kind, np.ndarray) and all(one is made[0] for one in made)):
             self.end()
         if kind in (tuple, list) and len({len(one) for one in made}) == 1 and made[0]:
-            return kind(self._joined(list(parts)) for parts in zip(*made, strict=True))
+            return kind(self._joined(list(parts), is_shared=False) for parts in zip(*made, strict=True))
         return Weights(self, made) if issubclass(kind, _ARRAYS) else self.end()
 
 
@@ -173,7 +208,7 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
         return self._run
 
     def __getitem__(self, where: object) -> Any:
-        return self._run.of_each(lambda values, own: values[own], self, where)
+        return self._run.of_each(operator.getitem, self, where)
 
     def __len__(self) -> int:
         lengths = set(map(len, self._values))
@@ -198,11 +233,12 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
             self._run.end()
         return copy.deepcopy(self._values[copied[1]], memo)
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
         # Libraries look up names with two underscores to detect optional features.
         if name.startswith("__") and not hasattr(type(self._values[0]), name):
             raise AttributeError(name)
-        self._run.end()
+        is_part = all(map(_has_part(name), self._values))
+        return self._run.of_each(getattr, self, name) if is_part else self._run.end()
 
     def _end(self, *_: object, **__: object) -> NoReturn:
         self._run.end()
@@ -212,6 +248,18 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
     __iter__ = __contains__ = __reversed__ = _end
     __setitem__ = __delitem__ = __setattr__ = __delattr__ = _end
     __copy__ = __repr__ = __str__ = __format__ = __dir__ = __reduce_ex__ = _end
+
+
+def _has_part(name: str) -> Callable[[object], bool]:
+    """Return whether an array has a field of this name, or a property of its behavior, such as the mass of a vector."""
+
+    def has_part(array: object) -> bool:
+        kind = ak.Record if isinstance(array, ak.Record) else ak.Array
+        if not isinstance(array, kind) or hasattr(kind, name):
+            return False
+        return name in ak.fields(array) or isinstance(getattr(type(array), name, None), property)
+
+    return has_part
 
 
 @dataclass
@@ -229,10 +277,10 @@ class _Filled:
         """Create the copies of a histogram. Returns None if another object, such as a view, refers to the contents,
         because that object would not see the new contents.
         """
-        copies = [histogram.copy() for _ in range(count)]
-        if _holders(histogram) != _holders(copies[0]):
+        first = histogram.copy()
+        if _holders(histogram) != _holders(first):
             return None
-        return cls(histogram, histogram._hist, copies, bool(histogram._has_growth), _description(histogram))
+        return cls(histogram, histogram._hist, [first] * count, bool(histogram._has_growth), _description(histogram))
 
     def grown(self) -> bool:
         """Copy the axes, which may have grown, from the copies to the histogram. Returns False if the copies have
@@ -291,32 +339,36 @@ class _Guard:
     __hash__ = None  # type: ignore[assignment]
 
 
-class _Fills:
-    """Intercepts the filling of histograms while a wagon runs for several weights. Fills without shared weights work as
-    usual.
+class _Replacements:
+    """Intercepts the filling of histograms and the selection of arrays while a wagon runs for several weights. Calls
+    without shared weights work as usual.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs = 0
+        self._methods: list[tuple[type, str, Any, Any]] = []
 
     @contextmanager
-    def caught(self) -> Iterator[None]:
-        """Replace ``boost_histogram.Histogram.fill`` during the block."""
+    def active(self) -> Iterator[None]:
+        """Replace ``boost_histogram.Histogram.fill`` and ``ak.Array.__getitem__`` during the block."""
         with self._lock:
             if not self._runs:
-                self._fill = boost_histogram.Histogram.fill
-                self._ours = _filling_each(self._fill)
-                boost_histogram.Histogram.fill = self._ours  # type: ignore[method-assign]
+                for owner, name, replacing in _REPLACED:
+                    method = getattr(owner, name)
+                    self._methods.append((owner, name, method, replacing(method)))
+                    setattr(owner, name, self._methods[-1][-1])
             self._runs += 1
         try:
             yield
         finally:
             with self._lock:
                 self._runs -= 1
-                # If a wagon has replaced this function, keep the wagon's function, which may call this one.
-                if not self._runs and boost_histogram.Histogram.fill is self._ours:
-                    boost_histogram.Histogram.fill = self._fill  # type: ignore[method-assign]
+                while not self._runs and self._methods:
+                    owner, name, method, ours = self._methods.pop()
+                    # If a wagon has replaced this function, keep the wagon's function, which may call this one.
+                    if getattr(owner, name) is ours:
+                        setattr(owner, name, method)
 
 
 def _filling_each(fill: Callable[..., object]) -> Callable[..., Any]:
@@ -332,4 +384,19 @@ def _filling_each(fill: Callable[..., object]) -> Callable[..., Any]:
     return fill_each
 
 
-_FILLS = _Fills()
+def _selecting_each(getitem: Callable[..., object]) -> Callable[..., Any]:
+    @functools.wraps(getitem)
+    def get_each(self: Any, where: Any) -> Any:
+        for one in where if type(where) is tuple else (where,):
+            if type(one) is Weights:
+                return one.run.of_each(getitem, self, where)
+        return getitem(self, where)
+
+    return get_each
+
+
+_REPLACED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
+    (boost_histogram.Histogram, "fill", _filling_each),
+    (ak.Array, "__getitem__", _selecting_each),
+)
+_REPLACEMENTS = _Replacements()

@@ -17,8 +17,9 @@ from tests.peers.peers import imported
 
 import branchline
 from branchline.errors import DatasetError
-from branchline.trains.results.stacks import sides, stacks_of, total
+from branchline.trains.results.stacks import stacks_of, total
 from branchline.trains.results.systematics import Systematics, band
+from branchline.trains.wagons.variation_names import side_of, sides
 
 #: pyhf looks for a schema by a way of jsonschema that will go.
 pytestmark = pytest.mark.filterwarnings("ignore:jsonschema.RefResolver:DeprecationWarning")
@@ -141,6 +142,16 @@ def test_bands_are_sums_in_quadrature_of_the_larger_shifts(out: Path) -> None:
         assert below[place] == pytest.approx(math.sqrt(low))
     assert sides(["a_up", "b_down", "a_down", "c"]) == [("a_up", "a_down"), ("b_down",), ("c",)]
     assert sides(["a", "a_up", "a_down"]) == [("a",), ("a_up", "a_down")]
+
+
+def test_sides_are_named_as_in_several_experiments() -> None:
+    names = ["jesUp", "jesDown", "JET_JER__1up", "JET_JER__1down", "met_Up", "met_Down", "PileUp", "pu_up", "Up"]
+    found = {name: side_of(name, names) for name in names}
+    assert list(found.values()) == [
+        *(("jes", "up"), ("jes", "down"), ("JET_JER", "up"), ("JET_JER", "down"), ("met", "up"), ("met", "down")),
+        *(("PileUp", ""), ("pu", "up"), ("Up", "")),
+    ]
+    assert sides(names)[:3] == [("jesUp", "jesDown"), ("JET_JER__1up", "JET_JER__1down"), ("met_Up", "met_Down")]
 
 
 def test_a_picture_has_stack_data_ratio_and_says_what_lies_outside(out: Path) -> None:
