@@ -140,6 +140,7 @@ TABLES = {
     "flattened": "Objects and flat columns",
     "queries": "The ADL queries",
     "agc": "The AGC's top quark pairs",
+    "systematics": "Systematic variations",
     "planning": "Planning a train",
     "simulated": "Trains on 1000 workers",
     "lab": "Studies",

@@ -297,6 +297,21 @@ def test_the_analysis_of_top_pairs_fills_the_same_bins(root: Any, shared: Path, 
     assert "The histograms of a round were compared" in (results / "agc.md").read_text()
 
 
+@pytest.mark.peer
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_hundred_variations_fill_the_same_bins(root: Any, run_benches: RunBenches) -> None:
+    results = run_benches("systematics", "--repeats", "1")
+    rows = json.loads((results / "systematics.json").read_text())["rows"]
+    assert sorted((row["reader"], row["step"]) for row in rows if row["reader"] != "Branchline") == [
+        ("RDataFrame", None),
+        ("coffea", next(row["step"] for row in rows if row["reader"] == "coffea")),
+    ]
+    assert sum(row["reader"] == "Branchline" for row in rows) == 2
+    assert all(row["cpu_s"] > row["run_cpu_s"] > 0 and row["peak_bytes"] > 0 for row in rows)
+    assert "The histograms of a round were compared" in (results / "systematics.md").read_text()
+
+
 def test_a_histogram_of_top_pairs_that_differs_is_named() -> None:
     def found(reader: str, last: float) -> tuple[agc.Sample, agc.Bins]:
         return agc.Sample(agc.Arm(reader, 1), 1, 1.0, 1.0, 1), {"4j1b/ttbar/nominal": [0.0, 1000.0, last]}

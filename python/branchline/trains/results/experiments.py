@@ -131,8 +131,6 @@ def write_label(
     location = 0 if is_above else {"atlas": 4, "lhcb": 1, "alice": 1}.get(style, 0)
     size = float(matplotlib.rcParams["font.size"])
     write: Callable[..., Sequence[Text | None]] = module.exp_label if style == "root" else module.label
-    if isinstance(energy, str):
-        energy = one_line(energy, _LABEL_LENGTH_MAX)
     texts = write(
         text=text(one_line(label, _LABEL_LENGTH_MAX)),
         data=has_data,

@@ -77,6 +77,8 @@ def fit_channels(
     out = str(found.out)
     if not regions:
         raise OptionError("no regions were given", hint='give a dict such as {"SR": "selected/4j2b"}')
+    if not all(isinstance(one, str) for pair in regions.items() for one in pair):
+        raise OptionError(f"invalid regions: {regions!r:.80}", hint='give a dict such as {"SR": "selected/4j2b"}')
     blinded = texts("blind", blind, '["SR"]')
     unknown = [one for one in blinded if one not in regions]
     if unknown:

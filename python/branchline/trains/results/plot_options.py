@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,8 @@ from branchline.trains.results.systematics import Systematics
 #: Names of the styles and of the panels below a figure.
 STYLES = ("root", "cms", "atlas", "lhcb", "alice", "dune")
 PANELS = ("ratio", "pull", "difference", "none")
+# A number, optionally with a unit.
+_ENERGY = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?( ?[kMGTPE]?eV)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +36,9 @@ class PlotOptions:
             if value not in known:
                 raise OptionError(f"unknown {what} {value!r}", hint=f"choose one of {', '.join(known)}")
         energy = self.energy
-        if energy is None or isinstance(energy, str):
-            return
-        if isinstance(energy, bool) or not (math.isfinite(energy) and energy > 0):
+        if isinstance(energy, str):
+            is_valid = _ENERGY.fullmatch(energy) is not None
+        else:
+            is_valid = energy is None or (not isinstance(energy, bool) and math.isfinite(energy) and energy > 0)
+        if not is_valid:
             raise OptionError(f"invalid energy: {energy!r}", hint='give a number in TeV, or a text such as "900 GeV"')

@@ -121,10 +121,19 @@ def stack_figure(stack: SampleStack, options: PlotOptions) -> StyledFigure:
 
 
 def edges_of(axis: Axis) -> np.ndarray:
-    """Return the edges of the bins. Categories have a width of 1; integers are at the centres of their bins."""
+    """Return the edges of the bins. Categories have a width of 1; integers are at the centres of their bins. A bin
+    without an end is drawn as wide as its neighbour.
+    """
     if is_category(axis):
         return np.arange(len(axis) + 1)
-    return np.asarray(axis.edges) - (0.5 if isinstance(axis, boost_histogram.axis.Integer) else 0)
+    edges = np.array(axis.edges, dtype=np.float64)
+    if isinstance(axis, boost_histogram.axis.Integer):
+        return edges - 0.5
+    for end, next_to, after in ((0, 1, 2), (-1, -2, -3)):
+        if not np.isfinite(edges[end]):
+            width = edges[next_to] - edges[after] if len(edges) > 2 and np.isfinite(edges[after]) else 0.0
+            edges[end] = edges[next_to] + (width or 1 - 2 * (end == 0))
+    return edges
 
 
 def scale_axis(axes: Axes, axis: Axis, which: str = "x") -> None:

@@ -100,7 +100,7 @@ def stacks_of(results: Results, wagon: str, *, flow: bool = True) -> list[Sample
     for place in _found(results[wagon], _Place(), names):
         found.setdefault(place.key, []).append(place)
     stacks = [_stack(wagon, key, places, names, str(results.out), flow=flow) for key, places in found.items()]
-    return [stack for stack in stacks if stack.samples]
+    return [stack for stack in stacks if stack.samples and all(len(axis) for axis in stack.axes)]
 
 
 def _stack(

@@ -252,7 +252,7 @@ class Events:
 
     def shared(self, columns: SharedColumns) -> Events:
         """Return these events with columns that have one array per variation."""
-        return self._changed(self._selections, columns, NOMINAL)
+        return self._as_variation(columns, NOMINAL)
 
     @property
     def columns_of_variation(self) -> VariedColumns | None:
@@ -280,7 +280,11 @@ class Events:
 
             shifted = events.varied("jes_up", {"Jet.pt": events.Jet.pt * 1.02})
         """
-        events = self._changed(self._selections, self.varied_columns(columns), variation)
+        return self._as_variation(self.varied_columns(columns), variation)
+
+    def _as_variation(self, columns: VariedColumns | SharedColumns, variation: str) -> Events:
+        """Return these events with other columns, and with copies of everything that a wagon may change."""
+        events = self._changed(self._selections, columns, variation)
         events.metadata = copy.deepcopy(self.metadata)
         events.outputs = {name: output_view(output) for name, output in self.outputs.items()}
         return events

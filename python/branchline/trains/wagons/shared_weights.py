@@ -27,6 +27,8 @@ import awkward as ak
 import boost_histogram
 import numpy as np
 
+from branchline.trains.sums.cutflow import Cutflow
+
 # Attributes that `hist` reads before filling and that do not depend on the histogram's contents.
 _KNOWN_BEFORE_FILLING = ("_storage_type", "rank", "axis")
 # Key in the memo of a deep copy. Its value is the index of the weight for which the copy is made.
@@ -61,10 +63,13 @@ class SharedRun:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Enclose the run of the wagon. Afterwards, the histograms that the wagon filled are restored."""
+        outer = getattr(_RUNNING, "run", None)
         with _REPLACEMENTS.active():
+            _RUNNING.run = self
             try:
                 yield
             finally:
+                _RUNNING.run = outer
                 for one in self._filled.values():
                     one.restore()
                 self._filled = {}
@@ -132,6 +137,11 @@ class SharedRun:
             if filled.grows and not filled.grown():
                 self.end()
         return histogram
+
+    def cutflow(self, make: Callable[[object], Cutflow], weights: object) -> SharedCutflow:
+        """Return a cutflow for all weights. ``make`` returns one for the weights of one variation."""
+        with self._ending():
+            return SharedCutflow(self, [make(self._of(place, weights)) for place in range(len(self.names))])
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
@@ -250,6 +260,52 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
     __copy__ = __repr__ = __str__ = __format__ = __dir__ = __reduce_ex__ = _end
 
 
+class SharedCutflow:
+    """The cutflows of a wagon for all weights. Reading their numbers ends the shared run."""
+
+    __slots__ = ("_flows", "_masks", "_run")
+
+    def __init__(self, run: SharedRun, flows: list[Cutflow]) -> None:
+        self._run = run
+        self._flows = flows
+        self._masks: list[Any] = [None] * len(flows)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return Cutflow
+
+    def cut(self, name: str, mask: Any) -> Any:
+        """Add a cut for each weight, and return the masks. Weights with the same masks so far share the new one."""
+        with self._run._ending():
+            weights = list(self._run._weights_in((mask,)))
+            masks: dict[tuple[int, ...], Any] = {}
+            made = []
+            for place, flow in enumerate(self._flows):
+                passed = flow.cut(name, self._run._of(place, mask))
+                key = (id(self._masks[place]), *[id(one.at(place)) for one in weights])
+                made.append(masks.setdefault(key, passed))
+            self._masks = made
+            return self._run._joined(made, is_shared=len(masks) == 1)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        copied = memo.get(_PLACE)
+        if copied is None or copied[0] is not self._run:
+            self._run.end()
+        return copy.deepcopy(self._flows[copied[1]], memo)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__") and not hasattr(Cutflow, name):
+            raise AttributeError(name)
+        self._run.end()
+
+    def _end(self, *_: object, **__: object) -> NoReturn:
+        self._run.end()
+
+    __iter__ = __add__ = __radd__ = __eq__ = __ne__ = _end
+    __copy__ = __repr__ = __str__ = __format__ = __dir__ = __reduce_ex__ = _end
+    __hash__ = None  # type: ignore[assignment]
+
+
 def _has_part(name: str) -> Callable[[object], bool]:
     """Return whether an array has a field of this name, or a property of its behavior, such as the mass of a vector."""
 
@@ -340,8 +396,8 @@ class _Guard:
 
 
 class _Replacements:
-    """Intercepts the filling of histograms and the selection of arrays while a wagon runs for several weights. Calls
-    without shared weights work as usual.
+    """Intercepts the filling of histograms, the selection of arrays, and cutflows while a wagon runs for several
+    weights. Calls without shared weights work as usual.
     """
 
     def __init__(self) -> None:
@@ -351,11 +407,11 @@ class _Replacements:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Replace ``boost_histogram.Histogram.fill`` and ``ak.Array.__getitem__`` during the block."""
+        """Replace the methods of ``_REPLACED`` during the block."""
         with self._lock:
             if not self._runs:
                 for owner, name, replacing in _REPLACED:
-                    method = getattr(owner, name)
+                    method = vars(owner)[name]
                     self._methods.append((owner, name, method, replacing(method)))
                     setattr(owner, name, self._methods[-1][-1])
             self._runs += 1
@@ -367,7 +423,7 @@ class _Replacements:
                 while not self._runs and self._methods:
                     owner, name, method, ours = self._methods.pop()
                     # If a wagon has replaced this function, keep the wagon's function, which may call this one.
-                    if getattr(owner, name) is ours:
+                    if vars(owner)[name] is ours:
                         setattr(owner, name, method)
 
 
@@ -395,7 +451,21 @@ def _selecting_each(getitem: Callable[..., object]) -> Callable[..., Any]:
     return get_each
 
 
+def _cutflows_of_each(of: Any) -> Any:
+    @functools.wraps(of.__func__)
+    def of_each(cls: type[Cutflow], weights: object, first: str = "all") -> Any:
+        run = getattr(_RUNNING, "run", None)
+        if run is None:
+            return of.__func__(cls, weights, first)
+        return run.cutflow(lambda own: of.__func__(cls, own, first), weights)
+
+    return classmethod(of_each)
+
+
+#: The shared run of each thread.
+_RUNNING = threading.local()
 _REPLACED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
+    (Cutflow, "of", _cutflows_of_each),
     (boost_histogram.Histogram, "fill", _filling_each),
     (ak.Array, "__getitem__", _selecting_each),
 )

@@ -179,6 +179,8 @@ def test_axes_may_be_logarithmic_or_categories(regions_out: Path) -> None:
     np.testing.assert_allclose(main.containers[0][0].get_xdata(), np.geomspace(1, 1000, 7)[1::2])
     assert not is_logarithmic(hist.axis.Variable([1, 2, 3, 4]))
     assert not is_logarithmic(hist.axis.Variable([0, 1, 10, 100]))
+    endless = figure_of([4, 30, 9], [5.0, 20.0, 9.0], axis=hist.axis.Variable([-np.inf, 1, 3, np.inf])).axes[0]
+    assert endless.get_xlim() == (-1, 5)
     figure = branchline.plot(regions_out, "Regions/varied/channels")
     assert [one.get_text() for one in figure.axes[1].get_xticklabels()] == ["ee", "em", "mm"]
     (note,) = [one for one in figure.texts if one.get_gid() == "note"]
@@ -222,6 +224,7 @@ def test_wrong_options_are_refused(regions_out: Path) -> None:
         ({"panel": "residual"}, "unknown panel 'residual'"),
         ({"energy": -1}, "invalid energy: -1"),
         ({"energy": float("nan")}, "invalid energy: nan"),
+        ({"energy": "13}$"}, "invalid energy"),
     ):
         with pytest.raises(branchline.OptionError, match=match):
             branchline.plot(regions_out, "Regions/varied/SR", **options)

@@ -117,6 +117,22 @@ def jets_after_weights(events: Any) -> Any:
     return found.fill(events.MET_pt, weight=events.weight)
 
 
+def with_cutflows(events: Any) -> Any:
+    """Cutflows of weights and of numbers of events, with cuts that are varied and others that are not."""
+    flow, plain = branchline.Cutflow.of(events.weight), branchline.Cutflow.of(len(events), "events")
+    for one in (flow, plain):
+        one.cut("muons", ak.num(events.Muon) >= 2)
+        one.cut("jets", ak.num(events.Jet.pt) >= 2)
+        mask = one.cut("hard", ak.max(events.Muon.pt, axis=1, mask_identity=False) > 1)
+    return {"flow": flow, "plain": plain, "met": filled(events.MET_pt[mask], events.weight[mask])}
+
+
+def reading_cutflows(events: Any) -> Any:
+    flow = branchline.Cutflow.of(events.weight)
+    flow.cut("jets", ak.num(events.Jet.pt) >= 2)
+    return {"flow": flow, "passed": flow.events[-1], "text": len(str(flow))}
+
+
 def of_numbers(events: Any) -> Any:
     return {"ht": float(ak.sum(events.Jet.pt)), "big": 1 if ak.sum(events.Jet.pt) > 100 else 0}
 
@@ -162,8 +178,20 @@ def inner(events: Any) -> Any:
     return ak.sum(events.varied("own", {"MET_pt": events.MET_pt * 3}).MET_pt)
 
 
-TOGETHER = [spectra, combined, by_events, in_categories, unvaried, filled_twice, jets_after_weights]
-APART = [of_numbers, of_arrays, assigning, of_names, of_layouts, of_events, looped, branching, read_between, inner]
+TOGETHER = [spectra, combined, by_events, in_categories, unvaried, filled_twice, jets_after_weights, with_cutflows]
+APART = [
+    reading_cutflows,
+    of_numbers,
+    of_arrays,
+    assigning,
+    of_names,
+    of_layouts,
+    of_events,
+    looped,
+    branching,
+    read_between,
+    inner,
+]
 
 
 def counted(wagon: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -260,11 +288,21 @@ def test_random_numbers_are_those_of_one_run(file: str) -> None:
     assert digest_of(first["nominal"]) == digest_of(first["jes_up"])
 
 
+def test_changes_of_metadata_stay_in_a_run(file: str) -> None:
+    def changing(events: Any) -> Any:
+        seen = "seen" in events.metadata
+        events.metadata["seen"] = True
+        return {"seen": int(seen), "ht": float(ak.sum(events.Jet.pt))}
+
+    found, _ = results(changing, file)
+    assert all(one["seen"] == 0 for one in found.values())
+
+
 def test_nothing_stays_replaced(file: str) -> None:
-    before = boost_histogram.Histogram.fill, ak.Array.__getitem__
+    before = boost_histogram.Histogram.fill, ak.Array.__getitem__, vars(branchline.Cutflow)["of"]
     results(spectra, file)
     results(branching, file)
-    assert (boost_histogram.Histogram.fill, ak.Array.__getitem__) == before
+    assert (boost_histogram.Histogram.fill, ak.Array.__getitem__, vars(branchline.Cutflow)["of"]) == before
 
 
 def test_errors_of_columns_are_told_as_they_are(file: str) -> None:
