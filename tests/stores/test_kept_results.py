@@ -75,7 +75,7 @@ def test_a_file_that_was_replaced_when_it_was_read_is_not_kept(
         pytest.skip("these servers list no folders")
     settings: dict[str, Any] = {"ledger": tmp_path / "ledger", "tree": "events", "workers": 1}
     right = run_in_chunks(total, str(first), tree="events").outputs["total"]
-    replaced = run_in_chunks(total, where, begin=lambda _: shutil.copy2(second, path), **settings)
+    replaced = run_in_chunks(total, where, begin=lambda *_: shutil.copy2(second, path), **settings)
     assert replaced.outputs["total"] != right
     assert any("f.root" in one for one in replaced.record.reuse_notes), replaced.record.reuse_notes
     shutil.copy2(first, path)

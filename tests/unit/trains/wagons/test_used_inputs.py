@@ -111,7 +111,7 @@ def test_what_workers_import_from_an_edited_module_is_not_kept(
 
     begun: list[bool] = []
 
-    def reads_edited(_: object) -> None:
+    def reads_edited(_: object, _sums: object) -> None:
         # The key is made by now, and the worker has not imported the module.
         begun.append(True)
         edit(_)
@@ -251,7 +251,7 @@ def test_a_file_that_is_replaced_between_planning_and_reading_has_its_own_key(
 ) -> None:
     path, other = tmp_path / "data" / "f0.root", tmp_path / "pool" / "f0.root"
     shutil.copy2(path, tmp_path / "kept")
-    train(workers=0, begin=lambda _: shutil.copy2(other, path))
+    train(workers=0, begin=lambda *_: shutil.copy2(other, path))
     # With the content that was read the result is right.
     assert train(workers=0).outputs["n"] == train(workers=0, keeps=False).outputs["n"]
     shutil.copy2(tmp_path / "kept", path)
