@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import traceback
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -124,12 +125,11 @@ def _line_in(frames: TracebackType | None, wagon: Wagon) -> str:
     """
     if frames is None:
         return ""
-    own_file: str | None
-    try:
-        # A class from a notebook has no file.
-        own_file = inspect.getfile(getattr(wagon.code, "process", wagon.code))
-    except (TypeError, OSError):
-        own_file = None
+    own_file: str | None = None
+    # A class from a notebook has no file, but its method has.
+    for code in (getattr(wagon.code, "process", None), wagon.code):
+        with suppress(TypeError, OSError):
+            own_file = inspect.getfile(code)
     found = frames
     step: TracebackType | None = frames
     while step is not None:
