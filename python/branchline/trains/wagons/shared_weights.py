@@ -99,7 +99,7 @@ class SharedRun:
             self.end()
         with self._ending():
             weights = list(self._weights_in((arguments, options)))
-            found: dict[tuple[int, ...], Any] = {}
+            found: dict[tuple[int, ...], object] = {}
             made = []
             for place in range(len(self.names)):
                 # Variations with the same arguments share the result.
@@ -128,7 +128,7 @@ class SharedRun:
             keys = [(id(one), *[id(each.at(place)) for each in weights]) for place, one in enumerate(filled.copies)]
             # Weights with the same arguments so far share a copy, which is divided when their arguments differ.
             last = {key[0]: key for key in dict.fromkeys(keys)}
-            done: dict[tuple[int, ...], Any] = {}
+            done: dict[tuple[int, ...], object] = {}
             for place, (one, key) in enumerate(zip(filled.copies, keys, strict=True)):
                 if key not in done:
                     done[key] = one if key == last[key[0]] else one.copy()
@@ -224,17 +224,17 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
         lengths = set(map(len, self._values))
         return lengths.pop() if len(lengths) == 1 else self._run.end()
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: object, **options: object) -> Any:
         if method != "__call__" or "out" in options:
             self._run.end()
         return self._run.of_each(ufunc, *inputs, **options)
 
-    def __array_function__(self, function: Any, _types: Any, arguments: Any, options: Any) -> Any:
+    def __array_function__(self, function: Any, _types: object, arguments: Any, options: Any) -> Any:
         if function in _WRITING or "out" in options:
             self._run.end()
         return self._run.of_each(function, *arguments, **options)
 
-    def __awkward_function__(self, function: Any, _likes: Any, arguments: Any, options: Any) -> Any:
+    def __awkward_function__(self, function: Any, _likes: object, arguments: Any, options: Any) -> Any:
         return self._run.of_each(function, *arguments, **options)
 
     def __deepcopy__(self, memo: Any) -> Any:
@@ -268,17 +268,17 @@ class SharedCutflow:
     def __init__(self, run: SharedRun, flows: list[Cutflow]) -> None:
         self._run = run
         self._flows = flows
-        self._masks: list[Any] = [None] * len(flows)
+        self._masks: list[object] = [None] * len(flows)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return Cutflow
 
-    def cut(self, name: str, mask: Any) -> Any:
+    def cut(self, name: str, mask: object) -> Any:
         """Add a cut for each weight, and return the masks. Weights with the same masks so far share the new one."""
         with self._run._ending():
             weights = list(self._run._weights_in((mask,)))
-            masks: dict[tuple[int, ...], Any] = {}
+            masks: dict[tuple[int, ...], object] = {}
             made = []
             for place, flow in enumerate(self._flows):
                 passed = flow.cut(name, self._run._of(place, mask))
@@ -323,10 +323,10 @@ class _Filled:
     """A histogram that was filled with shared weights: its previous contents, and one copy per weight."""
 
     histogram: Any
-    before: Any
+    before: object
     copies: list[Any]
     grows: bool
-    described: Any
+    described: object
 
     @classmethod
     def of(cls, histogram: Any, count: int) -> _Filled | None:
@@ -403,7 +403,7 @@ class _Replacements:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs = 0
-        self._methods: list[tuple[type, str, Any, Any]] = []
+        self._methods: list[tuple[type, str, object, object]] = []
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -427,9 +427,9 @@ class _Replacements:
                         setattr(owner, name, method)
 
 
-def _filling_each(fill: Callable[..., object]) -> Callable[..., Any]:
+def _filling_each(fill: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(fill)
-    def fill_each(self: Any, *arguments: Any, **options: Any) -> Any:
+    def fill_each(self: Any, *arguments: object, **options: object) -> object:
         if type(self._hist) is _Guard:
             return self._hist.run.fill(fill, self, arguments, options)
         for one in (*options.values(), *arguments):
@@ -440,9 +440,9 @@ def _filling_each(fill: Callable[..., object]) -> Callable[..., Any]:
     return fill_each
 
 
-def _selecting_each(getitem: Callable[..., object]) -> Callable[..., Any]:
+def _selecting_each(getitem: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(getitem)
-    def get_each(self: Any, where: Any) -> Any:
+    def get_each(self: object, where: object) -> object:
         for one in where if type(where) is tuple else (where,):
             if type(one) is Weights:
                 return one.run.of_each(getitem, self, where)
@@ -464,7 +464,7 @@ def _cutflows_of_each(of: Any) -> Any:
 
 #: The shared run of each thread.
 _RUNNING = threading.local()
-_REPLACED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
+_REPLACED: tuple[tuple[type, str, Callable[..., object]], ...] = (
     (Cutflow, "of", _cutflows_of_each),
     (boost_histogram.Histogram, "fill", _filling_each),
     (ak.Array, "__getitem__", _selecting_each),
