@@ -127,7 +127,7 @@ def _line_in(frames: TracebackType | None, wagon: Wagon) -> str:
         return ""
     own_file: str | None = None
     # A class from a notebook has no file, but its method has.
-    for code in (getattr(wagon.code, "process", None), wagon.code):
+    for code in (getattr(wagon.code, "process", wagon.code), wagon.code):
         with suppress(TypeError, OSError):
             own_file = inspect.getfile(code)
     found = frames
