@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.unit.trains.wagons.conftest import EVENTS_PER_FILE, FILES, run_in_chu
 
 import branchline
 from branchline.errors import WagonError
-from branchline.trains.wagons.wagons import load_wagons
+from branchline.trains.wagons.wagons import load_wagons, wagons_of
 
 SOURCE = """
 import awkward as ak
@@ -170,6 +171,23 @@ def test_collections_calculate_as_vectors_once_they_are_called_so(muons: str) ->
     (mass,) = run_in_chunks(masses, muons).outputs["masses"]
     wanted = vector.obj(pt=20.0, eta=0.5, phi=0.0, mass=0.1) + vector.obj(pt=30.0, eta=-0.5, phi=3.0, mass=0.1)
     assert mass == pytest.approx(wanted.mass)
+
+
+def test_a_lambda_is_a_wagon(folder: Path) -> None:
+    count = lambda events: len(events)  # noqa: E731 - users write lambdas
+    assert run_in_chunks([count], f"{folder}/f0.root").outputs == {"lambda": EVENTS_PER_FILE}
+    with pytest.raises(WagonError, match=r"two wagons are named 'lambda' \(define functions with def\)"):
+        wagons_of([count, lambda events: 1])
+
+
+def test_the_error_of_an_incomplete_train_has_the_lines_of_the_wagons(folder: Path) -> None:
+    def asking(events: Any) -> Any:
+        return events.metadata["nothing"]
+
+    with pytest.raises(branchline.PartialResultError) as caught:
+        run_in_chunks(asking, f"{folder}/f0.root").raise_error()
+    [note] = caught.value.__notes__
+    assert re.fullmatch(r'wagon asking, test_function_wagons.py, line \d+: return events.metadata\["nothing"\]', note)
 
 
 def test_errors_of_other_objects_are_as_they_are(folder: Path) -> None:
