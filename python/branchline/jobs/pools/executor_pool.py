@@ -4,6 +4,7 @@ package.
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import time
@@ -117,7 +118,9 @@ def _parsl_workers(executor: Executor) -> int:
     for one in getattr(getattr(executor, "_dfk", None), "executors", {}).values():
         provider = getattr(one, "provider", None)
         nodes = getattr(provider, "max_blocks", 0) * getattr(provider, "nodes_per_block", 0)
-        count += int(nodes * getattr(one, "workers_per_node", 0))
+        workers = nodes * getattr(one, "workers_per_node", 0)
+        # Parsl also accepts an infinite number of blocks.
+        count += int(workers) if math.isfinite(workers) else 0
     return count
 
 
