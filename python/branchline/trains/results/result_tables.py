@@ -158,9 +158,9 @@ def _expected(processes: Sequence[FitProcess]) -> str:
     shifts: dict[str, tuple[float, float]] = {}
     for one in processes:
         own = float(one.nominal.values.sum())
-        changes = {name: (float(up.sum()) - own, float(down.sum()) - own) for name, (up, down) in one.shapes.items()}
-        changes |= {name: (own * (high - 1), own * (low - 1)) for name, (low, high) in one.rates.items()}
-        for name, (up, down) in changes.items():
+        changes = [(name, float(up.sum()) - own, float(down.sum()) - own) for name, (up, down) in one.shapes.items()]
+        changes += [(name, own * (high - 1), own * (low - 1)) for name, (low, high) in one.rates.items()]
+        for name, up, down in changes:
             before = shifts.get(name, (0.0, 0.0))
             shifts[name] = before[0] + up, before[1] + down
     systematic = math.sqrt(sum(max(abs(up), abs(down)) ** 2 for up, down in shifts.values()))

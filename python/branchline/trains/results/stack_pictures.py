@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import NullLocator
 
 from branchline.base.palette import SIGNALS, STACKED
-from branchline.records.pictures.matplotlib_pictures import label_bins, text
+from branchline.records.pictures.matplotlib_pictures import label_bins, make_room, text
 from branchline.records.pictures.meaning import is_logarithmic
 from branchline.records.pictures.poisson import garwood
 from branchline.trains.results.comparison_panels import BAND, POINTS, bin_centres, draw_panel
@@ -31,10 +31,16 @@ _HEADROOM, _LOG_HEADROOM = 1.12, 3.0
 _DISTANCE, _TEXT_LOWEST = 0.03, 0.35
 #: How the label of the uncertainty band begins.
 BAND_LABEL = "stat."
+# Height of a note below the frame, as a fraction of the figure.
+_NOTE_HEIGHT = 0.03
+# Maximum part of the height of the frame that a legend covers.
+_LEGEND_MAX = 0.6
 # Number of entries of a legend in one column.
 _COLUMN_MAX = 5
 # Size of the labels of categories.
 _LABEL_POINTS = 20.0
+# Above this count, floats do not represent all integers.
+_COUNT_MAX = 2**53
 _FLOW_NOTE = "Outer bins include underflow and overflow"
 _CATEGORY_NOTE = "Entries in other categories are left out"
 
@@ -65,7 +71,8 @@ class Layers:
         """Return the errors of data below and above: Poisson intervals of counts, otherwise those of weights."""
         assert self.data is not None
         values, variances = self.data.values, self.data.variances
-        if np.array_equal(values, variances) and np.array_equal(values, np.round(values)) and np.all(values >= 0):
+        are_counts = np.array_equal(values, variances) and np.array_equal(values, np.round(values))
+        if are_counts and np.all((values >= 0) & (values < _COUNT_MAX)):
             low, high = garwood(values)
             return values - low, high - values
         return np.sqrt(variances), np.sqrt(variances)
@@ -96,7 +103,7 @@ def stack_figure(stack: SampleStack, options: PlotOptions) -> StyledFigure:
     has_panel = options.panel != "none" and layers.data is not None and nominal is not None
     has_note = bool(_note(stack, options))
     with new_figure(options.style, 8.0 if has_panel else 6.8) as figure:
-        bottom = (0.105 if has_panel else 0.125) + (0.03 if has_note else 0)
+        bottom = (0.105 if has_panel else 0.125) + (_NOTE_HEIGHT if has_note else 0)
         figure.subplots_adjust(left=0.17, right=0.965, top=0.935, bottom=bottom)
         if has_panel:
             main, below = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": (3, 1), "hspace": 0.06})
@@ -112,6 +119,9 @@ def stack_figure(stack: SampleStack, options: PlotOptions) -> StyledFigure:
         lowest.set_xlabel(text(axis_label(stack.axis)))
         main.set_ylabel(text(_height_label(stack.axis)))
         _scale_heights(main, layers, log=options.log)
+        if is_category(stack.axis):
+            make_room(figure)
+            figure.subplots_adjust(bottom=figure.subplotpars.bottom + (_NOTE_HEIGHT if has_note else 0))
         inside = label_figure(main, stack, options, has_data=layers.data is not None)
         legend = write_legend(main, inside)
         _make_headroom(main, layers, [one for one in (*inside, legend) if one is not None])
@@ -200,15 +210,23 @@ def write_legend(axes: Axes, inside: Sequence[Text]) -> Legend | None:
     if not labels:
         return None
     order = sorted(range(len(labels)), key=lambda i: (labels[i] != "Data", labels[i].startswith(BAND_LABEL), i))
-    columns = -(-len(labels) // _COLUMN_MAX)
     chosen, names = [handles[i] for i in order], [labels[i] for i in order]
-    legend = axes.legend(chosen, names, ncols=columns, loc="upper right")
     renderer = axes.figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    left = legend.get_window_extent(renderer).x0
-    boxes = [one.get_window_extent(renderer) for one in inside]
-    if any(box.x1 + _DISTANCE * axes.get_window_extent(renderer).width > left for box in boxes):
+    frame = axes.get_window_extent(renderer)
+    for columns in range(-(-len(labels) // _COLUMN_MAX), 0, -1):
+        legend = axes.legend(chosen, names, ncols=columns, loc="upper right")
+        if legend.get_window_extent(renderer).width < frame.width:
+            break
+    box = legend.get_window_extent(renderer)
+    # With very many samples, small texts are better than none.
+    fits = min(1.0, frame.width / box.width, _LEGEND_MAX * frame.height / box.height)
+    size = float(legend.get_texts()[0].get_fontsize()) * fits
+    legend = axes.legend(chosen, names, ncols=columns, loc="upper right", fontsize=size)
+    left, boxes = legend.get_window_extent(renderer).x0, [one.get_window_extent(renderer) for one in inside]
+    if any(box.x1 + _DISTANCE * frame.width > left for box in boxes):
         lowest = axes.transAxes.inverted().transform((0, min(box.y0 for box in boxes)))[1]
-        legend = axes.legend(chosen, names, ncols=columns, loc="upper right", bbox_to_anchor=(1, lowest))
+        place = (1.0, float(lowest))
+        legend = axes.legend(chosen, names, ncols=columns, fontsize=size, loc="upper right", bbox_to_anchor=place)
     return legend
 
 

@@ -102,18 +102,19 @@ class Systematics:
 
     def uncertainties(self, variations: Sequence[str], samples: Sequence[SampleRecord]) -> list[Uncertainty]:
         """Return the uncertainties of simulated samples with these variations, without free normalisations."""
-        found, used = [], set()
-        for kind, declared in (("envelope", self.envelopes), ("quadrature", self.quadratures)):
-            for name, patterns in declared.items():
-                members = tuple(one for one in variations if _matches(one, patterns))
-                used |= {*members}
-                if members:
-                    found.append(Uncertainty(name, kind, members, scopes=self._scopes(name)))
+        combined = [
+            (name, kind, tuple(one for one in variations if _matches(one, patterns)))
+            for kind, declared in (("envelope", self.envelopes), ("quadrature", self.quadratures))
+            for name, patterns in declared.items()
+        ]
+        used = {member for _, _, members in combined for member in members}
         others = [one for one in variations if one not in used]
-        of_sides = [Uncertainty(side_of(pair[0], variations)[0], "sides", pair, scopes=()) for pair in sides(others)]
+        of_sides = [(side_of(pair[0], others)[0], "sides", pair) for pair in sides(others)]
         found = [
-            Uncertainty(one.name, one.kind, one.members, scopes=self._scopes(one.name)) for one in of_sides
-        ] + found
+            Uncertainty(name, kind, members, scopes=self._scopes(name))
+            for name, kind, members in [*of_sides, *combined]
+            if members
+        ]
         for name, rate in self.rates.items():
             rates = {one.name: _rate_of(name, rate, one.name) for one in samples if not one.is_data}
             factors = {sample: one for sample, one in rates.items() if one is not None}

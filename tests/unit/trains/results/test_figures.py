@@ -120,9 +120,18 @@ def test_figures_keep_the_fonts_and_the_label_of_their_style(style: str, regions
 def readable(figure: Any) -> list[Text]:
     """The texts of a figure that are drawn."""
     figure.draw(figure.canvas.get_renderer())
+    ticks = [tick for panel in figure.axes for axis in (panel.xaxis, panel.yaxis) for tick in _outside(axis)]
+    outside = {id(label) for tick in ticks for label in (tick.label1, tick.label2)}
     found = [one for one in figure.findobj(Text) if one.get_visible() and one.get_text().strip()]
+    found = [one for one in found if id(one) not in outside]
     size = figure.get_window_extent()
     return [one for one in found if one.get_window_extent().overlaps(size) and one.get_alpha() != 0]
+
+
+def _outside(axis: Any) -> list[Any]:
+    """The ticks outside of the limits, which are not drawn."""
+    low, high = sorted(axis.get_view_interval())
+    return [tick for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high]
 
 
 @pytest.mark.parametrize(
@@ -169,6 +178,19 @@ def test_heights_leave_room_for_the_legend_and_the_label() -> None:
         ]
         top = main.transData.transform((3.5, garwood(np.array([900]))[1][0]))[1]
         assert top < main.get_legend().get_window_extent().y0
+
+
+def test_many_samples_and_huge_counts_are_drawn() -> None:
+    contents = Contents(np.ones(2), np.ones(2))
+    names = [f"a sample with a long name, number {number}" for number in range(25)]
+    samples = [SampleHistogram(SampleRecord(one, label=one), {"nominal": contents}) for one in names]
+    stack = SampleStack("w", ("n",), (hist.axis.Regular(2, 0, 1),), samples, has_flow=False)
+    main = stack_figure(stack, PlotOptions()).axes[0]
+    box, frame = main.get_legend().get_window_extent(), main.get_window_extent()
+    assert box.x0 >= frame.x0 - 1
+    assert box.height < 0.7 * frame.height
+    huge = figure_of([1e30, 2], [1e30, 1.0]).axes[0]
+    assert np.isfinite(errors_of(huge)).all()
 
 
 def test_axes_may_be_logarithmic_or_categories(regions_out: Path) -> None:
