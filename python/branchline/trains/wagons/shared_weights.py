@@ -165,13 +165,14 @@ class SharedRun:
             return {key: self._of(place, one) for key, one in value.items()}
         return value
 
-    def _weights_in(self, value: Any) -> Iterator[Weights]:
+    def _weights_in(self, value: object) -> Iterator[Weights]:
         """Yield the shared weights in a value."""
-        kind = type(value)
-        if kind is Weights:
+        if type(value) is Weights:
             yield value if value.run is self else self.end()
-        elif kind in (tuple, list, dict):
-            for one in value.values() if kind is dict else value:
+        elif type(value) is dict:
+            yield from self._weights_in(list(value.values()))
+        elif type(value) is tuple or type(value) is list:
+            for one in value:
                 yield from self._weights_in(one)
 
     def _joined(self, made: list[Any], *, is_shared: bool) -> Any:
@@ -243,7 +244,7 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
             self._run.end()
         return copy.deepcopy(self._values[copied[1]], memo)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         # Libraries look up names with two underscores to detect optional features.
         if name.startswith("__") and not hasattr(type(self._values[0]), name):
             raise AttributeError(name)
@@ -274,7 +275,7 @@ class SharedCutflow:
     def __class__(self) -> type:
         return Cutflow
 
-    def cut(self, name: str, mask: object) -> Any:
+    def cut(self, name: str, mask: object) -> object:
         """Add a cut for each weight, and return the masks. Weights with the same masks so far share the new one."""
         with self._run._ending():
             weights = list(self._run._weights_in((mask,)))
@@ -451,9 +452,9 @@ def _selecting_each(getitem: Callable[..., object]) -> Callable[..., object]:
     return get_each
 
 
-def _cutflows_of_each(of: Any) -> Any:
+def _cutflows_of_each(of: Any) -> object:
     @functools.wraps(of.__func__)
-    def of_each(cls: type[Cutflow], weights: object, first: str = "all") -> Any:
+    def of_each(cls: type[Cutflow], weights: object, first: str = "all") -> object:
         run = getattr(_RUNNING, "run", None)
         if run is None:
             return of.__func__(cls, weights, first)
