@@ -14,6 +14,7 @@ import pytest
 from matplotlib.text import Text
 from scipy.stats import chi2
 from tests.command_line import run_command
+from tests.sampled import long_but
 
 import branchline
 from branchline.records.pictures.meaning import is_logarithmic
@@ -100,7 +101,7 @@ def test_panels_show_pulls_and_differences() -> None:
     assert len(figure_of(data, simulated, panel="none").axes) == 1
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", long_but(STYLES, ["cms", "lhcb"]))
 def test_figures_keep_the_fonts_and_the_label_of_their_style(style: str, regions_out: Path) -> None:
     before = dict(mpl.rcParams)
     figure = branchline.plot(regions_out, "Regions/varied/CR", style=style, label="Preliminary", energy=13.6)
@@ -128,6 +129,16 @@ def readable(figure: Any) -> list[Text]:
     return [one for one in found if one.get_window_extent().overlaps(size) and one.get_alpha() != 0]
 
 
+#: The style, the histogram and the options of figures at the width of a column.
+AT_COLUMN_WIDTH: list[tuple[str, str, dict[str, Any]]] = [
+    ("cms", "CR", {"label": "Work in progress"}),
+    ("atlas", "SR", {"label": "Internal", "panel": "pull"}),
+    ("lhcb", "SR", {"label": "Preliminary", "log": True}),
+    ("alice", "channels", {"label": "Performance", "panel": "difference"}),
+    ("root", "plane", {"label": "Preliminary"}),
+]
+
+
 def _outside(axis: Any) -> list[Any]:
     """The ticks outside of the limits, which are not drawn."""
     low, high = sorted(axis.get_view_interval())
@@ -136,13 +147,7 @@ def _outside(axis: Any) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("style", "histogram", "options"),
-    [
-        ("cms", "CR", {"label": "Work in progress"}),
-        ("atlas", "SR", {"label": "Internal", "panel": "pull"}),
-        ("lhcb", "SR", {"label": "Preliminary", "log": True}),
-        ("alice", "channels", {"label": "Performance", "panel": "difference"}),
-        ("root", "plane", {"label": "Preliminary"}),
-    ],
+    long_but(AT_COLUMN_WIDTH, [AT_COLUMN_WIDTH[0], AT_COLUMN_WIDTH[3]]),
 )
 def test_figures_can_be_read_at_the_width_of_a_column(
     style: str, histogram: str, options: dict[str, Any], regions_out: Path

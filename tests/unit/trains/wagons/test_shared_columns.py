@@ -13,6 +13,7 @@ import hist
 import numpy as np
 import pytest
 import vector
+from tests.sampled import long_but
 from tests.unit.trains.wagons.conftest import run_in_chunks
 
 import branchline
@@ -214,7 +215,11 @@ def results(wagon: Callable[[Any], Any], file: str, **options: Any) -> tuple[Any
     return result.outputs["varied"], varied
 
 
-@pytest.mark.parametrize("wagon", [*TOGETHER, *APART], ids=lambda one: str(one.__name__))
+#: Wagons that every change is tested with.
+KEPT = [spectra, combined, by_events, with_cutflows, filled_twice, reading_cutflows, of_numbers, assigning, branching]
+
+
+@pytest.mark.parametrize("wagon", long_but([*TOGETHER, *APART], KEPT), ids=lambda one: str(one.__name__))
 def test_results_are_those_of_a_run_for_each_variation(file: str, wagon: Callable[[Any], Any]) -> None:
     RUNS.clear()
     found, varied = results(counted(wagon), file)
