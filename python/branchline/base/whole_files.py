@@ -79,7 +79,8 @@ def may_pass(error: BaseException, folder: Path) -> bool:
     """Return whether a failure to read or write files in a folder may end within minutes: the folder is missing, full,
     read-only or unreachable.
     """
-    cause = error if getattr(error, "errno", None) else error.__cause__
+    # Errors that are raised "from None" keep the original error as their context.
+    cause = error if getattr(error, "errno", None) else error.__cause__ or error.__context__
     return (isinstance(cause, OSError) and cause.errno in _PASSING) or not folder.is_dir()
 
 

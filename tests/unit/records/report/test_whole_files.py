@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from branchline.base.whole_files import whole_file, write_whole
-from branchline.errors import StorageError
+from branchline.base.whole_files import retried, whole_file, write_whole
+from branchline.errors import MissingFileError, StorageError
 
 
 def test_the_final_name_appears_with_the_whole_content(tmp_path: Path) -> None:
@@ -38,6 +40,40 @@ def test_a_refusal_names_the_file_and_what_to_do(tmp_path: Path) -> None:
         write_whole(path, b"")
     assert str(path) in str(caught.value)
     assert "output directory" in str(caught.value)
+
+
+def test_writing_is_retried_while_a_folder_refuses_or_is_gone(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    calls = []
+
+    def write() -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            try:
+                raise OSError(errno.EROFS, "refused")
+            except OSError:
+                raise StorageError("cannot write results here") from None
+        if len(calls) == 2:
+            out.rmdir()
+            raise MissingFileError("no such file")
+        return "written"
+
+    assert retried(out, write, 60.0, lambda: False) == "written"
+    assert len(calls) == 3
+
+
+def test_other_errors_and_the_end_of_the_time_are_not_retried(tmp_path: Path) -> None:
+    calls = []
+
+    def fails(number: int) -> None:
+        calls.append(number)
+        raise OSError(number, "refused")
+
+    for number, wait_s, stops in ((errno.EACCES, 60.0, False), (errno.ENOSPC, 0.0, False), (errno.ENOSPC, 60.0, True)):
+        with pytest.raises(OSError, match="refused"):
+            retried(tmp_path, partial(fails, number), wait_s, lambda stops=stops: stops)  # type: ignore[misc]
+    assert calls == [errno.EACCES, errno.ENOSPC, errno.ENOSPC]
 
 
 # The system refuses a file larger than the limit as it refuses one on a full disk: in the middle of writing.
