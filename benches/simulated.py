@@ -127,7 +127,8 @@ class SimulatedRequest(TrainRequest):
 
     by_file: bool = False
 
-    def plan(self, loaded: LoadedWagons) -> TrainPlan:
+    def plan(self, loaded: LoadedWagons, progress: object = None) -> TrainPlan:
+        del progress  # There are no remote files.
         files: list[DataFile] = list(self.dataset)  # type: ignore[call-overload]
         shares = [Share((one,)) for one in files] if self.by_file else cut(files)
         return TrainPlan(

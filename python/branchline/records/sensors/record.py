@@ -137,7 +137,6 @@ class FileRecord(ReadCounts):
     subjobs_reused: int = 0
     size_bytes: int | None = None
     entries: int | None = None
-    folders: int = 0
     events: int = 0
     wall_s: float = 0.0
     codec: str = ""
@@ -148,6 +147,7 @@ class FileRecord(ReadCounts):
     site: str = ""
     replica: str = ""
     replicas_failed: list[str] = field(default_factory=list)
+    folders: int = 0
 
 
 @dataclass
