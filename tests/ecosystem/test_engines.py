@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.clusters.conformance import (
     EVENTS_PER_FILE,
@@ -49,6 +50,8 @@ CHECKS = (
     ctrl_c_keeps_what_is_done,
 )
 PAGE = REPOSITORY / "docs" / "guides" / "train-operator.md"
+#: Timeout for the end of a server of dask-gateway, with its schedulers and workers.
+SERVER_ENDS_S = 30
 #: Runs the server of dask-gateway with schedulers and workers as processes of this user.
 GATEWAY = """
 from dask_gateway_server.backends.local import LocalClusterConfig, UnsafeLocalBackend
@@ -114,6 +117,9 @@ def gateway_server(folder: Path, stack: ExitStack) -> dict[str, str]:
 
     process = Process([str(commands / "dask-gateway-server"), "--config", str(config)], answers, folder / "gateway.log")
     stack.callback(process.kill)
+    # A server that is killed leaves its schedulers behind.
+    stack.callback(lambda: psutil.wait_procs([psutil.Process(process.pid)], SERVER_ENDS_S))
+    stack.callback(lambda: psutil.Process(process.pid).terminate())
     process.start()
     return {
         "DASK_GATEWAY__ADDRESS": f"http://127.0.0.1:{proxy}",
