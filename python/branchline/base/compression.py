@@ -17,7 +17,8 @@ def compressed(content: bytes) -> bytes:
     import zstandard
 
     packed: bytes = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
-    return min(packed, content, key=len)
+    # A compressed content of the same size would be taken for the content itself.
+    return packed if len(packed) < len(content) else content
 
 
 def decompressed(stored: bytes, size_bytes: int) -> bytes:

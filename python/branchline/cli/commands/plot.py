@@ -13,6 +13,11 @@ from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_block_out, print_out
 from branchline.errors import StorageError
 
+SystematicsFile = Annotated[
+    Path | None,
+    Option("--systematics", metavar="FILE", help="TOML file with rates, envelopes, correlations of variations."),
+]
+
 
 def plot(
     out: Annotated[Path, Argument(metavar="OUT", help="Directory with the results of a run.")],
@@ -40,10 +45,7 @@ def plot(
         Literal["ratio", "pull", "difference", "none"],
         Option("--panel", help="Comparison of data and simulation below the picture."),
     ] = "ratio",
-    systematics: Annotated[
-        Path | None,
-        Option("--systematics", metavar="FILE", help="TOML file with rates, envelopes, correlations of variations."),
-    ] = None,
+    systematics: SystematicsFile = None,
     blind: Annotated[
         list[str] | None,
         Option("--blind", metavar="NAME", help="Histogram (WAGON/KEY) whose data are left out; may be repeated."),
@@ -122,10 +124,7 @@ def table(
     format_: Annotated[
         Literal["text", "latex", "markdown", "html"], Option("--format", help="Format of the tables.")
     ] = "text",
-    systematics: Annotated[
-        Path | None,
-        Option("--systematics", metavar="FILE", help="TOML file with rates, envelopes, correlations of variations."),
-    ] = None,
+    systematics: SystematicsFile = None,
     blind: Annotated[
         list[str] | None,
         Option("--blind", metavar="REGION", help="Column of yields whose data are not shown; may be repeated."),

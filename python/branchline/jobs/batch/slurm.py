@@ -28,8 +28,9 @@ _EXCLUDE = ("--exclude", "-x")
 _RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"}
 _ENDED = {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "DEADLINE"}
 _ENDED |= {"BOOT_FAIL", "REVOKED"}
-#: Parts of the reasons that squeue shows for held jobs, such as "JobHeldUser" and "launch failed requeued held".
-_HELD_WORDS = ("held", "hold")
+#: Parts of the reasons that squeue shows for held jobs: "JobHeldUser", "launch failed requeued held" and
+#: "JobHoldMaxRequeue", but not "QOSUsageThreshold".
+_HELD_WORDS = ("held", "jobhold")
 _WORDS = {
     "CANCELLED": "it was cancelled",
     "DEADLINE": "its deadline passed",
@@ -99,10 +100,8 @@ class Slurm:
         for line in answer.splitlines():
             job, task, state, reason = (*line.split(maxsplit=3), "")[:4]
             if job in arrays and state not in _ENDED and task.isdigit():
-                is_held = any(word in reason.lower() for word in _HELD_WORDS)
-                shown: State = "running" if state in _RUNNING else "held" if is_held else "queued"
                 array = arrays[job]
-                found.append(TaskState(array.step, array.first_task + int(task), shown, reason))
+                found.append(TaskState(array.step, array.first_task + int(task), state_of(state, reason), reason))
         return found
 
     def causes(self, submitted: Submitted, timeout_s: float = BATCH_CALL_TIMEOUT_S) -> dict[tuple[int, int], str]:
@@ -191,6 +190,13 @@ class Slurm:
             if task.isdigit():
                 ended[int(task)] = (values.get("JobState", ""), values.get("ExitCode", ""))
         return ended
+
+
+def state_of(state: str, reason: str) -> State:
+    """Return the state of an unfinished task from the state and the reason that squeue shows."""
+    if state in _RUNNING:
+        return "running"
+    return "held" if any(word in reason.lower() for word in _HELD_WORDS) else "queued"
 
 
 def _excluding(site: Site, nodes: Sequence[str]) -> tuple[str, ...]:

@@ -395,12 +395,17 @@ class PooledWorkers:
         unfinished = [by_index[index] for index in result.unfinished if not self._is_elsewhere(index)]
         if result.worker:
             number = self._numbers.setdefault(result.worker, len(self._numbers))
-            self._learn_size(subjobs, result)
             for note in result.notes:
                 yield Note(note.value(), number)
+            has_failed = False
             for one in result.finished:
                 if one.index not in self._done:
-                    yield from self._take_finished(by_index[one.index], one.value.value(), number, result)
+                    value = one.value.value()
+                    has_failed |= self._is_failed(value)
+                    yield from self._take_finished(by_index[one.index], value, number, result)
+            # Failed sub-jobs may have taken no time at all.
+            if not has_failed:
+                self._learn_size(subjobs, result)
             for fold in result.folded:
                 yield from self._take_folded([by_index[one] for one in fold.indices], fold.value, number, result)
             if result.error is not None:
@@ -484,11 +489,9 @@ class PooledWorkers:
             yield Repeated(one.label, why, f"{kept} worker (on {result.host})", f"{dropped} one")
 
     def _learn_size(self, subjobs: Sequence[SubJob], result: GroupResult) -> None:
-        """Adjust the group size gradually so that a group takes about ``GROUP_S`` seconds. Failed sub-jobs, which may
-        take no time at all, do not count.
-        """
+        """Adjust the group size gradually so that a group takes about ``GROUP_S`` seconds."""
         count = result.done_count
-        if not count or any(self._is_failed(one.value.value()) for one in result.finished):
+        if not count:
             return
         self._result_bytes = (self._result_bytes + (result.result_bytes or 0.0)) / (2 if self._result_bytes else 1)
         seconds = result.seconds / count

@@ -68,7 +68,7 @@ class Layers:
         return cls(edges_of(stack.axis), total(data), simulated, lines, uncertainties)
 
     def data_errors(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the errors of data below and above: Poisson intervals of counts, otherwise those of weights."""
+        """Return the errors of data below and above: Poisson intervals of counts, or the errors of weights."""
         assert self.data is not None
         values, variances = self.data.values, self.data.variances
         are_counts = np.array_equal(values, variances) and np.array_equal(values, np.round(values))
@@ -189,7 +189,7 @@ def label_figure(
     """Write the experiment's label with luminosity and energy. Return the texts inside the frame."""
     simulated = {one.sample.luminosity_per_fb for one in stack.samples if not one.sample.is_data}
     of_data = [one.sample.luminosity_per_fb or 0.0 for one in stack.samples if one.sample.is_data]
-    # The luminosity to which the simulation is scaled is the sum of those of the data.
+    # The simulation is scaled to the total luminosity of the data.
     luminosity = simulated.pop() if len(simulated) == 1 else sum(of_data) or None
     return write_label(
         axes,
@@ -204,7 +204,7 @@ def label_figure(
 
 def write_legend(axes: Axes, inside: Sequence[Text]) -> Legend | None:
     """Write the legend: data first, then the layers of the stack from the top, and the uncertainty band last. It is
-    below the texts inside the frame if there is no room next to them.
+    below the texts inside the frame if they leave no space beside them.
     """
     handles, labels = axes.get_legend_handles_labels()
     if not labels:

@@ -138,7 +138,7 @@ class Folding:
         folded.error = folded.error or part.error
 
     def sums(self) -> dict[str, object]:
-        """Return the sums of the wagons so far, by wagon."""
+        """Return the current sums of the wagons, by wagon."""
         return {name: one.value for name, one in self._totals.items()}
 
     def result(self) -> FoldedResult:
@@ -360,7 +360,7 @@ class NeighbourFolding:
             yield Held(subjob.index)
 
     def end(self) -> Iterator[Message]:
-        """Yield the result that has been folded so far, if there is one. The next result starts a new sum."""
+        """Yield the folded result, if there is one. The next result starts a new sum."""
         if not self._shares:
             return
         first, is_whole = self._neighbours.start, len(self._shares) == len(self._neighbours)
@@ -373,8 +373,8 @@ class NeighbourFolding:
         self._inputs = []
 
     def _is_next(self, subjob: SubJob) -> bool:
-        """Return whether a sub-job follows the folded sub-jobs or, if there are none, is the first of its group of
-        neighbours.
+        """Return whether a sub-job follows the folded sub-jobs or, before the first result, is the first of its group
+        of neighbours.
         """
         if not self._shares:
             return subjob.neighbours is not None and subjob.index == subjob.neighbours.start
