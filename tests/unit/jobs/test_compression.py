@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import os
+import random
 
 import pytest
+import zstandard
 
 from branchline.base.compression import COMPRESSED_MIN_BYTES, compressed, decompressed
 
+#: Maximum size of a block in zstd's format.
+BLOCK_BYTES = 131_072
 
-@pytest.mark.parametrize("random_bytes", [0, 10, COMPRESSED_MIN_BYTES, 300_000])
+
+@pytest.mark.parametrize("random_bytes", [0, 10, COMPRESSED_MIN_BYTES, BLOCK_BYTES])
 def test_contents_are_returned_unchanged(random_bytes: int) -> None:
-    # Among these, some contents have the size of their compressed form.
     for zeros in range(64):
-        content = os.urandom(random_bytes) + bytes(zeros)
+        content = random.Random(zeros).randbytes(random_bytes) + bytes(zeros)
         stored = compressed(content)
         assert len(stored) <= len(content)
         assert decompressed(stored, len(content)) == content
+
+
+def test_a_content_of_the_size_of_its_compressed_form_is_stored_itself() -> None:
+    contents = [random.Random(1).randbytes(BLOCK_BYTES) + bytes(zeros) for zeros in range(64)]
+    compressor = zstandard.ZstdCompressor(level=1)
+    same = [one for one in contents if len(compressor.compress(one)) == len(one)]
+    assert same
+    assert all(compressed(one) == one for one in same)
 
 
 def test_histograms_become_small_and_other_sizes_are_refused() -> None:
