@@ -88,6 +88,22 @@ def test_storages_are_compared_where_one_of_them_limits() -> None:
     assert "disk far: 1.5 times the time" in answer(found)
 
 
+def test_an_arm_whose_baseline_is_skipped_is_measured_and_not_compared() -> None:
+    jobs = Factor("jobs", (Level("1", {"jobs": 1}), Level("8", {"jobs": 8})))
+    study = replace(STORAGES, factors=(*STORAGES.factors, jobs), skipped=({"disk": "near", "jobs": "8"},))
+    arms = {"disk near, jobs 1": 2.0, "disk far, jobs 1": 1.0, "disk far, jobs 8": 4.0}
+    samples = [
+        taken(number, arm, wall_s * (1 + 0.001 * number), 0.1, QUIET, "arm")
+        for number in range(ROUNDS)
+        for arm, wall_s in arms.items()
+    ]
+    found = result_of(study, 1, samples)
+    alone = next(one for one in found.arms if one.name == "disk far, jobs 8")
+    assert (alone.time, alone.samples) == (None, ROUNDS)
+    assert found.is_precise
+    assert "disk far, jobs 1: 2 times as fast" in answer(found)
+
+
 def test_an_arm_as_fast_as_its_storage_or_with_a_busy_disk_is_limited_by_it() -> None:
     found = found_in(STORAGES, (2.0, 1.9), (2.0, 1.9), limit_s=1.9)
     assert [one.bound for one in found.arms] == ["storage", "storage"]

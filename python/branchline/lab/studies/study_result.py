@@ -144,7 +144,10 @@ def result_of(study: Study, seed: int, samples: Sequence[StudySample]) -> StudyR
         by_arm.setdefault((one.kind, one.arm), {})[one.round] = one
     found = _with_bases([_arm_result(study, arm, arms, by_arm, per) for arm in arms], arms, by_arm)
     controls = [_control_result(one.name, by_arm, per) for one in found if one.is_baseline]
-    ratios = [one.time for one in found if not one.is_baseline] or [one.time for one in controls]
+    # An arm whose baseline is skipped is compared with nothing.
+    names = {one.name for one in found}
+    compared = [one for one in found if not one.is_baseline and one.baseline in names]
+    ratios = [one.time for one in compared or controls]
     half_widths = [None if one is None else one.half_width for one in ratios]
     is_precise = bool(ratios) and all(one is not None and one <= study.precision for one in half_widths)
     return StudyResult(
@@ -227,7 +230,8 @@ def _with_bases(
         taken = [*by_arm.get(("arm", one.name), {}).values(), *by_arm.get(("arm", one.baseline), {}).values()]
         is_busy = was_busy([(sample.wall_s, sample.surroundings) for sample in taken])
         basis: Basis = "CPU time" if is_busy else "wall time"
-        if storages[one.name] != storages[one.baseline] and bounds[one.name] == bounds[one.baseline] == "CPU":
+        is_other_storage = storages[one.name] != storages.get(one.baseline)
+        if is_other_storage and bounds[one.name] == bounds.get(one.baseline) == "CPU":
             basis = "nothing"
         return dataclasses.replace(one, bound=bounds[one.name], basis=basis, is_busy=is_busy)
 
