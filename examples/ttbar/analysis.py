@@ -4,6 +4,8 @@ branchline run examples/ttbar/analysis.py:selected DATA/samples.toml -o out
 branchline plot out
 """
 
+import tempfile
+
 import awkward as ak
 import hist
 import numpy as np
@@ -67,3 +69,10 @@ selected = branchline.varied(
 selected.name = "selected"
 selected.by_dataset = True
 wagons = [selected]
+
+
+def run(list_of_samples):
+    """Return the scaled histograms by sample, variation and region."""
+    with tempfile.TemporaryDirectory() as out:
+        branchline.run(wagons, list_of_samples, out, workers=0, pictures="none")
+        return branchline.load(out).normalised("selected")

@@ -64,7 +64,7 @@ class Ttbar(processor.ProcessorABC):
 
 
 def run(list_of_samples, workers=1):
-    """Return the unscaled histograms by sample, variation and region, and the scale factors of the samples."""
+    """Return the scaled bin contents by sample, variation and region."""
     samples = tomllib.loads(Path(list_of_samples).read_text(encoding="utf-8"))
     folder = Path(list_of_samples).parent
     found = {
@@ -80,8 +80,14 @@ def run(list_of_samples, workers=1):
         if name != "data":
             sums = [uproot.open(f"{path}:Runs")["genEventSumw"].array().to_numpy().sum() for path in files[name]]
             factors[name] = 1000 * about["sample"]["cross_section_pb"] * luminosity_per_fb / sum(sums)
-    return results, factors
+    return {
+        sample: {
+            variation: {region: factors[sample] * one.values(flow=True) for region, one in regions.items()}
+            for variation, regions in variations.items()
+        }
+        for sample, variations in results.items()
+    }
 
 
 if __name__ == "__main__":
-    print(run(sys.argv[1])[1])
+    print(run(sys.argv[1]))

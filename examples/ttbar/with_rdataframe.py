@@ -61,12 +61,12 @@ def book(paths, is_data):
     return {name: one if is_data else ROOT.RDF.Experimental.VariationsFor(one) for name, one in booked.items()}
 
 
-def values(histogram):
-    return np.array([histogram.GetBinContent(place) for place in range(histogram.GetNbinsX() + 2)])
+def values(histogram, factor=1.0):
+    return factor * np.array([histogram.GetBinContent(place) for place in range(histogram.GetNbinsX() + 2)])
 
 
 def run(list_of_samples, workers=1):
-    """Return the unscaled bin contents by sample, variation and region, and the scale factors of the samples."""
+    """Return the scaled bin contents by sample, variation and region."""
     if workers > 1:
         ROOT.EnableImplicitMT(workers)
     samples = tomllib.loads(Path(list_of_samples).read_text(encoding="utf-8"))
@@ -76,21 +76,21 @@ def run(list_of_samples, workers=1):
     }
     files = {name: [str(path) for path in paths] for name, paths in found.items()}
     booked = {name: book(paths, name == "data") for name, paths in files.items()}
-    results, factors = {}, {"data": 1.0}
     luminosity_per_fb = samples["data"]["sample"]["luminosity_per_fb"]
+    results = {}
     for name, regions in booked.items():
         if name == "data":
             results[name] = {"nominal": {region: values(one.GetValue()) for region, one in regions.items()}}
             continue
+        total = ROOT.RDataFrame("Runs", files[name]).Sum("genEventSumw").GetValue()
+        factor = 1000 * samples[name]["sample"]["cross_section_pb"] * luminosity_per_fb / total
         results[name] = {}
         for region, varied in regions.items():
             for key in varied.GetKeys():
                 variation = str(key).replace(":", "_")
-                results[name].setdefault(variation, {})[region] = values(varied[key])
-        total = ROOT.RDataFrame("Runs", files[name]).Sum("genEventSumw").GetValue()
-        factors[name] = 1000 * samples[name]["sample"]["cross_section_pb"] * luminosity_per_fb / total
-    return results, factors
+                results[name].setdefault(variation, {})[region] = values(varied[key], factor)
+    return results
 
 
 if __name__ == "__main__":
-    print(run(sys.argv[1])[1])
+    print(run(sys.argv[1]))

@@ -1,16 +1,16 @@
-"""Compares the analysis in Branchline, coffea and RDataFrame: lines of code, run times, and the contents of all bins.
+"""Compares an example in Branchline, coffea and RDataFrame: lines of code, run times, and the contents of all bins.
 
-    python examples/ttbar/compare.py DATA/samples.toml
+    python examples/compare.py ttbar DATA/samples.toml
 
 Each program runs in a separate process, on one core: once to warm up the caches, and then to measure the time.
 """
 
 import ast
+import importlib
 import json
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -39,39 +39,28 @@ def lines_of(path):
     )
 
 
-def outcome(name, list_of_samples):
-    """Run the analysis with a program. Return the scaled bin contents by sample, variation and region, as lists."""
-    if name == "branchline":
-        import branchline
-
-        with tempfile.TemporaryDirectory() as out:
-            branchline.run(str(HERE / "analysis.py"), list_of_samples, out, workers=0, pictures="none")
-            results = branchline.load(out).normalised("selected")
-        factors = dict.fromkeys(results, 1.0)
-    else:
-        sys.path.insert(0, str(HERE))
-        module = __import__(FILES[name].removesuffix(".py"))
-        results, factors = module.run(list_of_samples)
-    return {
-        sample: {
-            variation: {
-                region: (
-                    factors[sample] * np.asarray(one if isinstance(one, np.ndarray) else one.values(flow=True))
-                ).tolist()
-                for region, one in regions.items()
-            }
-            for variation, regions in variations.items()
-        }
-        for sample, variations in results.items()
-    }
+def outcome(example, name, data):
+    """Run an example with a program. Return the bin contents as nested dicts of lists."""
+    sys.path.insert(0, str(HERE / example))
+    try:
+        module = importlib.import_module(FILES[name].removesuffix(".py"))
+        return listed(module.run(data))
+    finally:
+        sys.path.remove(str(HERE / example))
 
 
-def measured(name, list_of_samples):
-    """Run the analysis twice in a separate process. Return the bin contents, the CPU and wall seconds of the second
+def listed(result):
+    if isinstance(result, dict):
+        return {name: listed(one) for name, one in result.items()}
+    return np.asarray(result.values(flow=True) if hasattr(result, "axes") else result, dtype=float).tolist()
+
+
+def measured(example, name, data):
+    """Run the example twice in a separate process. Return the bin contents, the CPU and wall seconds of the second
     run, and the wall seconds of the whole process.
     """
     begin = time.monotonic()
-    words = [sys.executable, __file__, "--one", name, str(list_of_samples)]
+    words = [sys.executable, __file__, "--one", example, name, str(data)]
     ended = subprocess.run(words, stdout=subprocess.PIPE, text=True)
     if ended.returncode != 0:
         sys.exit(f"{name} failed; see its output above")
@@ -89,7 +78,7 @@ def equal(first, second):
     """Return whether all bins are equal, except for rounding errors of sums in a different order."""
     if isinstance(first, dict):
         return first.keys() == second.keys() and all(equal(first[key], second[key]) for key in first)
-    return np.allclose(first, second, rtol=1e-9, atol=1e-9)
+    return np.shape(first) == np.shape(second) and np.allclose(first, second, rtol=1e-9, atol=1e-9)
 
 
 def leaves(results):
@@ -105,18 +94,19 @@ def moved(first, second):
     """Return the fraction of the entries that are in different bins. Values near the edge of a bin may move to the
     neighbouring bin, because arrays use single precision.
     """
-    one, other = (np.concatenate(leaves(results)) for results in (first, second))
+    one, other = (np.concatenate([np.ravel(leaf) for leaf in leaves(results)]) for results in (first, second))
     return np.sum(abs(one - other)) / 2 / np.sum(one)
 
 
-def main(list_of_samples, names=NAMES):
+def main(example, data, names=NAMES):
     """Print the table. Return whether all results are equal, except for values near the edges of bins."""
-    found = {name: measured(name, list_of_samples) for name in names}
+    found = {name: measured(example, name, data) for name in names}
     reference = found[names[0]][0]
     print("| program | lines | CPU s | wall s | wall s with start and first run | bins |\n|---|---|---|---|---|---|")
     for name, (results, of_a_core, seconds, whole) in found.items():
         bins = "equal" if equal(reference, results) else f"{moved(reference, results):.1e} moved"
-        print(f"| {name} | {lines_of(HERE / FILES[name])} | {of_a_core:.1f} | {seconds:.1f} | {whole:.1f} | {bins} |")
+        lines = lines_of(HERE / example / FILES[name])
+        print(f"| {name} | {lines} | {of_a_core:.1f} | {seconds:.1f} | {whole:.1f} | {bins} |")
     return all(moved(reference, results) < ELSEWHERE_MAX for results, *_ in found.values())
 
 
@@ -127,7 +117,7 @@ if __name__ == "__main__":
         results = outcome(*sys.argv[2:])
         used = {"seconds": time.monotonic() - start, "cpu": of_this_process() - before}
         print(json.dumps(used | {"results": results}))
-    elif len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    elif len(sys.argv) != 3 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     else:
-        sys.exit(0 if main(sys.argv[1]) else 1)
+        sys.exit(0 if main(*sys.argv[1:]) else 1)
