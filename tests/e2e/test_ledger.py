@@ -97,6 +97,7 @@ def test_a_change_of_one_wagon_runs_it_alone(branchline: Callable[..., Any], dat
     changed = branchline("run", "wagons.py", data, "-o", "out", *ARGUMENTS, "--force")
     subjobs = job_in(tmp_path / "out")["subjobs"]
     assert f"wagons that ran: Sums in {subjobs}" in changed.stdout
+    assert "Sums ran because wagons.CUT changed" in changed.stdout
     assert branchline("run", "wagons.py", data, "-o", "fresh", *ARGUMENTS, "--no-reuse").returncode == 0
     assert results_in(tmp_path / "out") == results_in(tmp_path / "fresh")
     assert results_in(tmp_path / "out") != before

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -275,14 +277,58 @@ def test_a_table_needs_a_directory(run: Run) -> None:
     assert "no output directory for its file" in wagon.error.message
 
 
-def test_a_wagon_with_tables_runs_again(run: Run, data: Path) -> None:
-    run(Skim())
-    again = run(Skim())
+def content_of(result: TrainResult) -> list[list[tuple[str, str]]]:
+    """The bytes of every basket of both tables."""
+    return [baskets_of(result.outputs["skim"][name]) for name in ("events", "objects")]
+
+
+@pytest.fixture
+def skim(tmp_path: Path) -> str:
+    """A file with the wagon Skim. Here, statements beside it, such as fixtures, would count for it."""
+    text = "from typing import Any\n\nimport awkward as ak\nimport numpy as np\n\nimport branchline\n\n\n"
+    (tmp_path / "wagons.py").write_text(text + inspect.getsource(Skim))
+    return str(tmp_path / "wagons.py")
+
+
+def test_rows_of_tables_are_reused(run: Run, data: Path, skim: str) -> None:
+    first = content_of(run(skim))
+    again = run(skim)
     assert again.errors == []
     check_rows(again, data)
     [wagon] = again.record.wagons
+    assert wagon.subjobs_reused == again.record.subjobs
+    assert wagon.not_reusable == ""
+    assert content_of(again) == first
+
+
+def test_rows_are_in_the_order_of_the_files_also_if_some_are_reused(
+    run: Run, data: Path, skim: str, tmp_path: Path
+) -> None:
+    paths = sorted(data.glob("*.root"))
+    later = tmp_path / "data"
+    later.mkdir()
+    for path in paths[1:]:
+        shutil.copy2(path, later)
+    run(skim, data=later)
+    # A new first file changes the numbers of the other sub-jobs.
+    shutil.copy2(paths[0], later)
+    again = run(skim, data=later)
+    [wagon] = again.record.wagons
+    assert 0 < wagon.subjobs_reused < again.record.subjobs
+    check_rows(again, later)
+    assert content_of(again) == content_of(run(skim, data=later, reuse=False))
+
+
+def test_tables_that_are_too_large_are_not_cached(
+    run: Run, data: Path, skim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("branchline.trains.reuse.reuse.ROWS_KEPT_MAX_BYTES", 1000)
+    first = run(skim)
+    assert f"{FILES} results with tables were too large to be cached (limit: 2.00 GB)" in first.record.reuse_notes
+    again = run(skim)
+    check_rows(again, data)
+    [wagon] = again.record.wagons
     assert wagon.subjobs_reused == 0
-    assert "returns tables" in wagon.not_reusable
 
 
 def test_a_later_run_removes_the_tables_of_the_one_before(run: Run) -> None:

@@ -3,8 +3,8 @@ kept results has those of a run that reuses nothing, and of a calculation withou
 
     python -m tests.reuse.sequences --seeds 0:1000 [--on dask | --on slurm]
 
-Changed are input files (replaced, restored with their times, edited in place with their times), a helper module, a
-package and a file of constants.
+Changed are input files (replaced, restored with their times, edited in place with their times), functions of a helper
+module, a package and a file of constants. Each seed has one of many forms of the helper module and of its import.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import uproot
+from tests.reuse.helper_forms import FORMS, IMPORTS
 
 FILES, VARIANTS, EVENTS, STEPS = 3, 3, 50, 4
 #: A job waits in the queue for some seconds.
@@ -39,7 +40,7 @@ from pathlib import Path
 import numpy as np
 import tinypackage
 
-from helper import shifted
+IMPORT
 
 
 class Sums:
@@ -47,7 +48,8 @@ class Sums:
 
     def process(self, events):
         scale = json.loads(Path("SCALE").read_text())
-        values = shifted(np.asarray(events.x)) * tinypackage.factor() * scale
+        INSIDE
+        values = SHIFTED(np.asarray(events.x)) * tinypackage.factor() * scale
         return {"sum": int(values.sum()), "events": len(events)}
 
 
@@ -55,9 +57,9 @@ class Plain:
     name = "plain"
 
     def process(self, events):
-        return int(np.asarray(events.x).sum())
+        INSIDE
+        return int(MOVED(np.asarray(events.x)).sum())
 """
-HELPER = "def shifted(x):\n    return x + {shift}\n"
 PACKAGE = "def factor():\n    return {version}\n"
 
 
@@ -67,13 +69,18 @@ class Bench:
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder
         self.random = random.Random(seed)
-        self.shift, self.version, self.scale = 1, 1, 1
+        self.shift, self.offset, self.version, self.scale = 1, 1, 1, 1
+        self.helper = self.random.choice(FORMS)
         self.variants = [0] * FILES
         self.pool = [[self._made(file, variant) for variant in range(VARIANTS)] for file in range(FILES)]
         (folder / "data").mkdir()
         for number in range(FILES):
             shutil.copy2(self._path(number, 0), self._input(number))
-        (folder / "wagons.py").write_text(WAGONS.replace("SCALE", str(folder / "scale.json")))
+        names = dict(zip(("IMPORT", "INSIDE", "SHIFTED", "MOVED"), self.random.choice(IMPORTS), strict=True))
+        wagons = WAGONS
+        for old, new in {**names, "SCALE": str(folder / "scale.json")}.items():
+            wagons = wagons.replace(old, new)
+        (folder / "wagons.py").write_text(wagons)
         self._write_helper()
         self._write_package()
         self._write_scale()
@@ -88,7 +95,7 @@ class Bench:
         values = [self.pool[number][variant] for number, variant in enumerate(self.variants)]
         together = np.concatenate(values)
         total = int(((together + self.shift) * self.version * self.scale).sum())
-        return {"sums": {"sum": total, "events": len(together)}, "plain": int(together.sum())}
+        return {"sums": {"sum": total, "events": len(together)}, "plain": int((together + self.offset).sum())}
 
     def change(self) -> str:
         """Does one change, and says which."""
@@ -129,6 +136,10 @@ class Bench:
 
     def edit_helper(self) -> None:
         self.shift = self.random.randint(1, 9)
+        self._write_helper()
+
+    def edit_other_function(self) -> None:
+        self.offset = self.random.randint(1, 9)
         self._write_helper()
 
     def edit_helper_with_its_time(self) -> None:
@@ -178,7 +189,7 @@ class Bench:
         return self.folder / "data" / f"f{number}.root"
 
     def _write_helper(self) -> None:
-        _write(self.folder / "helper.py", HELPER.format(shift=self.shift))
+        _write(self.folder / "helper.py", self.helper.format(shift=self.shift, offset=self.offset))
 
     def _write_scale(self) -> None:
         _write(self.folder / "scale.json", str(self.scale))
@@ -211,6 +222,7 @@ CHANGES: dict[str, Callable[[Bench], None]] = {
         Bench.link_to_another,
         Bench.edit_in_place,
         Bench.edit_helper,
+        Bench.edit_other_function,
         Bench.edit_helper_with_its_time,
         Bench.upgrade,
         Bench.edit_scale,
@@ -304,7 +316,7 @@ def _note_disturbance(steps: list[str], bench: Bench, after_s: float, pace: floa
 
 def _disturb(bench: Bench, after_s: float, pace: float) -> str:
     time.sleep(pace * after_s)
-    before = [*bench.variants], bench.shift, bench.version, bench.scale
+    before = [*bench.variants], bench.shift, bench.offset, bench.version, bench.scale
     what = bench.change()
     if bench.random.random() < 0.5:
         return what
@@ -314,7 +326,7 @@ def _disturb(bench: Bench, after_s: float, pace: float) -> str:
         if bench.variants[number] != variant:
             shutil.copy2(bench.folder / f"pool{variant}" / f"f{number}.root", bench.folder / "data" / "again")
             (bench.folder / "data" / "again").replace(bench.folder / "data" / f"f{number}.root")
-    bench.variants, bench.shift, bench.version, bench.scale = before
+    bench.variants, bench.shift, bench.offset, bench.version, bench.scale = before
     bench._write_helper()
     bench._write_package()
     bench._write_scale()

@@ -131,7 +131,7 @@ class TrainPlan:
     loaded: LoadedWagons
     dataset: Dataset
     missing: tuple[DataFile, ...]
-    shares: list[Share]
+    shares: Sequence[Share]
     faults: dict[str, WagonFault]
     named_branches: tuple[str, ...]
     step: int | None

@@ -153,7 +153,7 @@ def earlier_run(out: Path) -> EarlierRun:
         from branchline.trains.submitted.submission import Submission
         from branchline.trains.submitted.submission_folder import BatchFolder
 
-        found = Submission.read(BatchFolder(out))
+        found = Submission.read(BatchFolder(out)).with_dataset(BatchFolder(out))
         is_unit = found.unit_stage == 0
         changed = found.sources.changed()
         return EarlierRun(found.stored_train(), found.learning, ledger, out, changed, notes, is_unit)

@@ -151,13 +151,20 @@ def _place(table: TableRecord) -> str:
 def reuse_sentences(job: JobRecord) -> list[str]:
     """Return sentences on how many sub-jobs were reused, which wagons ran, and why some results could not be reused."""
     sentences = []
+    ran = [one for one in job.wagons if one.subjobs_reused < job.subjobs_done]
     if any(one.subjobs_reused for one in job.wagons):
         taken = f"{count(job.subjobs_reused)} of {counted(job.subjobs, 'sub-job')} reused from earlier runs"
-        ran = [(one.name, job.subjobs_done - one.subjobs_reused) for one in job.wagons]
-        ran = [(name, subjobs) for name, subjobs in ran if subjobs > 0]
-        named = ", ".join(f"{name} in {count(subjobs)}" for name, subjobs in ran[:NAMES_SHOWN_MAX])
+        times = [f"{one.name} in {count(job.subjobs_done - one.subjobs_reused)}" for one in ran]
+        named = ", ".join(times[:NAMES_SHOWN_MAX])
         more = f" and {len(ran) - NAMES_SHOWN_MAX} more" if len(ran) > NAMES_SHOWN_MAX else ""
         sentences.append(f"{taken}; {f'wagons that ran: {named}{more}' if ran else 'nothing had to run'}")
+    causes: dict[str, list[str]] = {}
+    for one in ran:
+        if one.rerun_cause:
+            causes.setdefault(one.rerun_cause, []).append(one.name)
+    for cause, names in list(causes.items())[:NAMES_SHOWN_MAX]:
+        more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
+        sentences.append(f"{', '.join(names[:NAMES_SHOWN_MAX])}{more} ran because {cause}")
     unknown = [one for one in job.wagons if one.not_reusable]
     sentences += [
         f"wagon {one.name} runs each time: its results cannot be reused, since {one.not_reusable}"

@@ -90,7 +90,8 @@ class WagonRecord:
     """The cost of a wagon. ``seconds`` is the time in process() without waiting for columns; during ``core_wait_s`` of
     that time, other threads occupied the cores. ``python_lines_per_event`` counts the executed lines of the user's code
     in one chunk, up to about two per event. ``subjobs_reused`` counts sub-jobs with results from an earlier run;
-    ``not_reusable`` is the reason if results cannot be reused. ``code_sha256`` is the hash of the class's source.
+    ``not_reusable`` is the reason if results can never be reused, ``rerun_cause`` the change because of which the
+    other sub-jobs ran again. ``code_sha256`` is the hash of the class's source.
     ``parameters`` are the declared parameters with their values. ``cutflows`` are the first cutflows that the wagon
     returned, ``cutflows_left_out`` counts the others. ``warnings`` are reasons why the result may be wrong.
     """
@@ -109,6 +110,7 @@ class WagonRecord:
     code_sha256: str | None = None
     subjobs_reused: int = 0
     not_reusable: str = ""
+    rerun_cause: str = ""
     parameters: list[ParameterRecord] = field(default_factory=list)
     cutflows: list[CutflowRecord] = field(default_factory=list)
     cutflows_left_out: int = 0

@@ -31,7 +31,7 @@ from branchline.trains.wagons.loaded_files import LoadedFile, LoadedSource, sour
 FILE_HASHED_MAX_BYTES = 64 * MIB
 # Libraries whose arrays contain only numbers. Arrays of other libraries may contain more, such as units.
 _ARRAYS_KNOWN = {"numpy", "boost_histogram"}
-_SIMPLE = (type(None), bool, int, float, complex, bytes)
+_SIMPLE = (type(None), bool, int, float, complex, bytes, range)
 
 
 class UnknownValueError(ValueError):
@@ -166,8 +166,8 @@ class Canonical:
             self._put("pattern", repr((value.pattern, value.flags)).encode())
         elif isinstance(value, functools.partial):
             self.add([value.func, list(value.args), value.keywords], where)
-        elif isinstance(getattr(value, "py_func", None), FunctionType):
-            self._add_code(value.py_func, where)
+        elif (function := _function_in(value)) is not None:
+            self._add_code(function, where)
         elif library in ("hist", "boost_histogram"):
             self._add_histogram(value, where)
         elif library == "awkward" and kind.__name__ == "Array":
@@ -207,6 +207,13 @@ class Canonical:
             self.add([value.bin(index) for index in range(len(value))], where)
         else:
             raise UnknownValueError(f"{where} is a {type(value).__name__}, whose content is unknown")
+
+
+def _function_in(value: Any) -> FunctionType | None:
+    """Return the function that Numba compiles or whose values `functools.lru_cache` caches; None for other objects."""
+    is_cached = isinstance(value, functools._lru_cache_wrapper)
+    function = getattr(value, "__wrapped__" if is_cached else "py_func", None)
+    return function if isinstance(function, FunctionType) else None
 
 
 def attributes_of(value: object) -> dict[str, object]:

@@ -130,15 +130,22 @@ def imported_by(statement: ast.AST, package: str) -> Iterator[tuple[str, bool]]:
                 for name in _with_packages(alias.name):
                     yield name, False
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*above, *([base] if base else [])])
+            base = base_of(node, package)
             for name in _with_packages(base):
                 yield name, False
             for alias in node.names:
                 if alias.name != "*":
                     yield f"{base}.{alias.name}", True
+
+
+def base_of(statement: ast.ImportFrom, package: str) -> str:
+    """Return the name of the module from which a statement in a module of ``package`` imports names."""
+    base = statement.module or ""
+    if not statement.level:
+        return base
+    parts = package.split(".")
+    above = parts[: len(parts) - statement.level + 1]
+    return ".".join([*above, *([base] if base else [])])
 
 
 @lru_cache(maxsize=FILES_PARSED_KEPT)

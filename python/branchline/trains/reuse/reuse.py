@@ -7,8 +7,10 @@ require.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
@@ -17,100 +19,31 @@ from typing import TypeVar
 import cloudpickle
 
 from branchline.base.limits import LEDGER_ROW_MAX_BYTES
+from branchline.base.quantities import counted, size
 from branchline.base.trust import TrustedBytes, unpickle
 from branchline.jobs.ledger import Ledger, LedgerError, LedgerRow
-from branchline.reading.datasets.data_file import storage_element
-from branchline.records.sensors.record import FileRecord
 from branchline.trains.plan import TrainPlan
 from branchline.trains.reuse.canonical import UnknownValueError
+from branchline.trains.reuse.changes import WAGON, KeyParts
+from branchline.trains.reuse.kept_results import KeptNeighbours, KeptResult
+from branchline.trains.reuse.kept_tables import ROWS_KEPT_MAX_BYTES, TABLES_KEPT_MAX_BYTES, KeptTables, tables_bytes
 from branchline.trains.reuse.result_keys import ShareKeys, WagonKey, WagonKeys, other_key, result_key
 from branchline.trains.reuse.stored_train import Learning, StoredSources, StoredTrain
-from branchline.trains.subjobs.folding import FoldedNeighbours, FoldedResult, KeptShare, fold
+from branchline.trains.subjobs.folding import FoldedNeighbours, KeptShare
 from branchline.trains.subjobs.share_result import ShareResult, WagonShare
 from branchline.trains.subjobs.shares import ChunkSizes, Share
 from branchline.trains.subjobs.used_inputs import identities_of
 from branchline.trains.tables.table import TablePieces, found
+from branchline.trains.tables.table_folder import TableFolder
 from branchline.trains.wagons.wagons import Wagon, with_required
 
 Kept = TypeVar("Kept")
 
 # Names of ledger rows that belong to no wagon: rows about sub-jobs, and rows about learned branches.
 SHARES_NAME, LEARNED_NAME = "(sub-jobs)", "(branches)"
-NO_ROWS_KEPT = "it returns tables, which are not cached"
-# Names under which the ledger stores data of the last job: its train, and the branches and chunk sizes that it learned.
-TRAIN_NAME, LEARNING_NAME = "train", "learning"
-
-
-@dataclass
-class KeptResult:
-    """The cached results of a sub-job: the results of wagons, by name, and the names of wagons that still have to
-    run.
-    """
-
-    share: KeptShare
-    wagons: dict[str, WagonShare]
-    missing: frozenset[str] = frozenset()
-    #: The key of the sub-job. If its files change, the key no longer matches.
-    share_key: str = ""
-
-    def as_result(self, names: Iterable[str]) -> ShareResult:
-        """Return the result of a sub-job that need not run. Wagons without a cached result had stopped earlier; they
-        count as not run.
-        """
-        wagons = {name: self.wagons.get(name, WagonShare()) for name in names}
-        not_run = frozenset(name for name in wagons if name not in self.wagons)
-        result = ShareResult(wagons, not_run, files=self._files(), is_reused=True)
-        result.events = self.share.events
-        result.companions_missing, result.joins = list(self.share.companions_missing), list(self.share.joins)
-        result.recovered = dict(self.share.recovered)
-        return result
-
-    def complete(self, result: ShareResult) -> None:
-        """Add the cached results to ``result``, the result of running the remaining wagons."""
-        result.wagons |= self.wagons
-        result.not_run -= frozenset(self.wagons)
-        if result.is_whole or result.interrupted or result.error is not None:
-            return
-        # All wagons that ran have stopped, so the remaining entries were not read. The cached results include these
-        # entries.
-        read = {one.path for one in result.files}
-        kept = {path: (entries, events) for path, entries, events, _ in self.share.files}
-        for one in result.files:
-            # The record of a file lacks the number of entries of its tree if no chunk was read.
-            one.entries, one.events = kept.get(one.path, (one.entries, one.events))
-        result.files += [one for one in self._files() if one.path not in read]
-        result.events, result.is_whole = self.share.events, True
-
-    def _files(self) -> list[FileRecord]:
-        return [
-            FileRecord(path, storage_element(path), entries=entries, folders=folders, events=events, subjobs_reused=1)
-            for path, entries, events, folders in self.share.files
-        ]
-
-
-@dataclass(frozen=True)
-class KeptNeighbours:
-    """The cached results of neighbouring sub-jobs that a worker has combined. ``wagons`` has the sums of wagons over
-    all these sub-jobs, ``shares`` the other parts of each sub-job's result, and ``missing`` the names of wagons that
-    still have to run.
-    """
-
-    indices: range
-    shares: tuple[KeptShare, ...]
-    wagons: dict[str, WagonShare]
-    missing: frozenset[str] = frozenset()
-
-    def of(self, index: int) -> KeptResult:
-        """Return the cached results of one sub-job, without the sums over all neighbours."""
-        return KeptResult(self.shares[index - self.indices.start], {}, self.missing)
-
-    def as_result(self, plan: TrainPlan) -> FoldedResult:
-        """Return the combined result if no wagon needs to run."""
-        names = [one.name for one in plan.loaded.wagons]
-        alone = [(index, plan.shares[index], self.of(index).as_result(names)) for index in self.indices]
-        folded = fold([FoldedResult.of(index, share, result, plan.faults) for index, share, result in alone])
-        folded.wagons |= self.wagons
-        return folded
+# Names under which the ledger stores data of the last job: its train, the branches and chunk sizes that it learned, and
+# what the keys of its results depend on.
+TRAIN_NAME, LEARNING_NAME, KEYS_NAME = "train", "learning", "keys"
 
 
 @dataclass(frozen=True)
@@ -152,24 +85,37 @@ class LedgerRows:
 class Reuse:
     """A train run's access to the ledger. Without ``takes``, results are stored but not reused.
 
-    ``unknown`` has the reasons, by wagon, why results of a wagon cannot be reused. ``notes`` has all other reasons.
-    ``keys`` are the keys of the wagons, by name.
+    ``unknown`` has the reasons, by wagon, why results of a wagon can never be reused. ``rerun_causes`` has the changes,
+    by wagon, because of which results of the last run cannot be reused. ``notes`` has all other reasons. ``keys`` are
+    the keys of the wagons, by name.
     """
 
     def __init__(
-        self, ledger: Ledger | None, plan: TrainPlan, *, takes: bool, keys: Mapping[str, WagonKey] | None = None
+        self,
+        ledger: Ledger | None,
+        plan: TrainPlan,
+        *,
+        takes: bool,
+        keys: Mapping[str, WagonKey] | None = None,
+        tables: TableFolder | None = None,
+        tables_max_bytes: int = TABLES_KEPT_MAX_BYTES,
     ) -> None:
         """Prepare to use a ledger. A batch job passes ``keys`` but no ledger: it creates rows, which the last batch job
-        adds to the ledger.
+        adds to the ledger. Rows of tables that are reused are written to ``tables``; without it, they are not reused.
+        At most ``tables_max_bytes`` of rows are stored.
         """
+        self._tables = tables
+        self._tables_left_bytes = tables_max_bytes
+        self._tables_left_out = 0
         self._ledger: Ledger | None = ledger
         self._plan = plan
-        # The first share as planned, before branches were learned.
-        self._first = plan.shares[:1]
+        # The first share as planned, before branches were learned. Jobs without a ledger need not read it.
+        self._first = [] if ledger is None else list(plan.shares[:1])
         self._takes = takes
         self._wagons = {one.name: one for one in plan.loaded.wagons}
         self.keys = WagonKeys(plan.loaded.wagons).by_name if keys is None else keys
         self.unknown = {name: self.keys[name].unknown for name in self._wagons if self.keys[name].key is None}
+        self.rerun_causes: dict[str, str] = {}
         self.notes: list[str] = []
         if ledger is not None and ledger.replaced:
             self.notes.append(f"cached results of earlier runs are not used: {ledger.replaced}")
@@ -209,6 +155,30 @@ class Reuse:
                 self._put_of_job(LEARNING_NAME, pickle.dumps(replace(learning, touched=dict(self._touched))))
             skips = self._plan.settings.skip_bad_files
             self._share_keys = ShareKeys(learning.branches if skips else None, self._plan.settings.seed)
+            if self._ledger is not None:
+                self._compare_keys(self._ledger, learning)
+
+    def _compare_keys(self, ledger: Ledger, learning: Learning) -> None:
+        """Compare what the keys depend on with the last run, and store it for the next run."""
+        settings = self._plan.settings
+        reading = {
+            "the number of events per chunk": str(self._step),
+            "the seed": str(settings.seed),
+            "--skip-bad-files": str(sorted(learning.branches) if settings.skip_bad_files else None),
+        }
+        # The code of wagons without a key may have changed each time.
+        unknown = {"its code": uuid.uuid4().hex}
+        required = {name: {f"{WAGON}{one}": "" for one in self._wagons[name].requires} for name in self._wagons}
+        known = {name: key.parts if key.key else unknown | required[name] for name, key in self.keys.items()}
+        parts = KeyParts(known, {name: hashlib.sha256(one.encode()).hexdigest() for name, one in reading.items()})
+        try:
+            before = KeyParts.loaded(ledger.of_job(KEYS_NAME))
+        except LedgerError as error:
+            self._give_up(error)
+            return
+        if before is not None and self._takes:
+            self.rerun_causes = parts.changes_since(before)
+        self._put_of_job(KEYS_NAME, parts.stored(before))
 
     def find(self, index: int, share: Share) -> KeptResult | None:
         """Look up the cached results of a sub-job, without those of stopped wagons; None if nothing is cached."""
@@ -220,13 +190,10 @@ class Reuse:
         about_share = other_key("share", key)
         found = self._contents([about_share, *keys.values()])
         kept_share = _loaded(found.get(about_share), KeptShare)
-        wagons = {name: _loaded(found.get(one), WagonShare) for name, one in keys.items()}
-        kept = {name: replace(one, reused_count=1) for name, one in wagons.items() if one is not None}
-        if kept_share is None or not kept:
+        missing, wagons = self._taken(running, {name: found.get(one) for name, one in keys.items()}, index, 1)
+        if kept_share is None or (not wagons and missing.issuperset(running)):
             return None
-        missing = {one for name in running if name not in kept for one in self._required_by(name)}
-        wagons_kept = {name: one for name, one in kept.items() if name not in missing}
-        return KeptResult(kept_share, wagons_kept, frozenset(missing), key)
+        return KeptResult(kept_share, wagons, frozenset(missing), key)
 
     def find_neighbours(self, indices: range, first: Share) -> KeptNeighbours | None:
         """Look up the combined results of neighbouring sub-jobs; None if nothing is cached.
@@ -242,10 +209,8 @@ class Reuse:
         running = [name for name in self._wagons if name not in first.stopped]
         keys = self._result_keys(running, key)
         found = self._contents(list(keys.values()))
-        wagons = {name: _loaded(found.get(one), WagonShare) for name, one in keys.items()}
-        kept = {name: replace(one, reused_count=len(shares)) for name, one in wagons.items() if one is not None}
-        missing = {one for name in running if name not in kept for one in self._required_by(name)}
-        kept = {name: one for name, one in kept.items() if name not in missing}
+        contents = {name: found.get(one) for name, one in keys.items()}
+        missing, kept = self._taken(running, contents, indices.start, len(shares))
         if not kept or (missing and len(shares) < len(indices)):
             return None
         self._write([], [about, *(keys[name] for name in kept)])
@@ -265,7 +230,7 @@ class Reuse:
             return
         label = f"sub-jobs {kept.start} to {kept.stop - 1}"
         ran = [name for name, one in folded.result.wagons.items() if one.error is None and name not in folded.not_run]
-        rows = self._rows_of_wagons(folded.result.wagons, ran, key, label)
+        rows = self._rows_of_wagons(folded.result.wagons, ran, key, label, kept.start)
         if rows:
             self._write([*rows, LedgerRow(about, SHARES_NAME, label, pickle.dumps(folded.shares))], [])
 
@@ -304,7 +269,7 @@ class Reuse:
         reused = list(self._result_keys([name for name in ran if result.wagons[name].reused_count], key).values())
         new = [name for name in ran if not result.wagons[name].reused_count]
         new, notes = self._described_by_keys(new, index, result)
-        rows = self._rows_of_wagons(result.wagons, new, key, share.label)
+        rows = self._rows_of_wagons(result.wagons, new, key, share.label, index)
         about_share = other_key("share", key)
         if rows:
             content = pickle.dumps(KeptShare.of(result, share))
@@ -354,22 +319,71 @@ class Reuse:
                 return f"changed files, such as {path}: {changed}"
         return ""
 
+    def _taken(
+        self, running: Sequence[str], contents: Mapping[str, TrustedBytes | None], first: int, count: int
+    ) -> tuple[set[str], dict[str, WagonShare]]:
+        """Return the wagons that have to run, and the results in rows of the others, for ``count`` sub-jobs, the first
+        of which has the index ``first``.
+        """
+        rows = {name: self._usable(content) for name, content in contents.items()}
+        unusable: set[str] = set()
+        while True:
+            lacking = [name for name in running if rows.get(name) is None or name in unusable]
+            missing = {one for name in lacking for one in self._required_by(name)}
+            taken: dict[str, WagonShare] = {}
+            for name, row in rows.items():
+                if row is None or name in missing:
+                    continue
+                share = row if isinstance(row, WagonShare) else self._restored(row, first)
+                if share is None:
+                    break
+                taken[name] = replace(share, reused_count=count)
+            else:
+                return missing, taken
+            unusable.add(name)
+
+    def _usable(self, content: TrustedBytes | None) -> WagonShare | KeptTables | None:
+        """Return the result of a wagon in a row; None if it cannot be used."""
+        row = _loaded(content, object)
+        if isinstance(row, KeptTables):
+            return None if self._tables is None else row
+        return row if isinstance(row, WagonShare) else None
+
+    def _restored(self, kept: KeptTables, first: int) -> WagonShare | None:
+        with suppress(OSError, KeyError):
+            return None if self._tables is None else kept.restored(self._tables, first)
+        return None
+
     def _rows_of_wagons(
-        self, wagons: Mapping[str, WagonShare], names: Iterable[str], share_key: str, label: str
+        self, wagons: Mapping[str, WagonShare], names: Iterable[str], share_key: str, label: str, first: int
     ) -> list[LedgerRow]:
-        """Return the rows with the sums of wagons. Adds notes for results that cannot be cached."""
-        # Tables are not cached, because their pieces are deleted after merging.
-        with_tables = {name for name in names if found(wagons[name].total, TablePieces)}
-        self.unknown |= dict.fromkeys(with_tables, NO_ROWS_KEPT)
-        keys = self._result_keys([name for name in names if name not in with_tables], share_key)
+        """Return the rows with the sums of wagons for one or more sub-jobs, the first of which has the index ``first``.
+        Adds notes for results that cannot be cached.
+        """
         rows = []
-        for name, key in keys.items():
+        for name, key in self._result_keys(names, share_key).items():
             unmeasured = replace(wagons[name], seconds=0.0, cpu_s=0.0, core_wait_s=0.0, python_lines=0, python_events=0)
-            rows.append(LedgerRow(key, name, label, cloudpickle.dumps(unmeasured)))
+            kept: WagonShare | KeptTables | None = unmeasured
+            if found(unmeasured.total, TablePieces):
+                kept = self._with_tables(unmeasured, first)
+            if kept is not None:
+                rows.append(LedgerRow(key, name, label, cloudpickle.dumps(kept)))
         large = [one.name for one in rows if len(one.content) > LEDGER_ROW_MAX_BYTES]
         if large:
             self.notes.append(f"results of {', '.join(large)} in {label} are too large to be cached")
         return [one for one in rows if one.name not in large]
+
+    def _with_tables(self, share: WagonShare, first: int) -> KeptTables | None:
+        """Return a result with the rows of its tables; None if they are too large or cannot be read."""
+        size_bytes = tables_bytes(share)
+        if size_bytes > min(ROWS_KEPT_MAX_BYTES, self._tables_left_bytes):
+            self._tables_left_out += 1
+            return None
+        with suppress(OSError):
+            kept = KeptTables.of(share, first)
+            self._tables_left_bytes -= size_bytes
+            return kept
+        return None
 
     def learned_before(self) -> LearnedBefore:
         """Look up the branches that wagons used for the first events when an earlier run processed the first sub-job of
@@ -433,6 +447,9 @@ class Reuse:
         if self._unknown_shares:
             first = next(iter(self._unknown_shares.values()))
             self.notes.append(f"{len(self._unknown_shares)} sub-jobs cannot be reused, the first because {first}")
+        if self._tables_left_out:
+            what = counted(self._tables_left_out, "result")
+            self.notes.append(f"{what} with tables were too large to be cached (limit: {size(TABLES_KEPT_MAX_BYTES)})")
         if self._ledger is None:
             return
         try:

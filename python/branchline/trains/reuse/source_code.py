@@ -1,17 +1,15 @@
-"""Computes a digest of the code on which a wagon's result depends: the wagon's class, the used parts of its module, and
-imported modules.
+"""Analyses the source of the user's modules: which statement binds a name, which names a statement uses, and which
+statements do more than bind names.
 
-Of the wagon's module, the digest covers only statements that the wagon can use, so that a change to one wagon in a file
-does not affect the other wagons. Of imported modules, it covers all statements. It ignores comments, blank lines and
-docstrings. Installed packages are identified by their version, not by their code.
-
-``unknown_reads`` finds calls that read data not visible in the source, such as files or the environment.
+Digests of statements ignore comments, blank lines and docstrings. ``unknown_reads`` finds calls that read data not
+visible in the source, such as files or the environment.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -21,7 +19,7 @@ from typing import TypeVar
 
 from branchline.reading.datasets.identity import content_identity
 from branchline.trains.reuse.canonical import NamedFile, UnknownValueError, named_file
-from branchline.trains.reuse.module_finder import parsed
+from branchline.trains.reuse.module_finder import base_of, find_module, package_of, parsed
 
 Tree = TypeVar("Tree", bound=ast.AST)
 
@@ -66,13 +64,36 @@ READS_BY_LIBRARY: Mapping[str, tuple[str, ...]] = {
 LOADS_OPEN_FILE = {"json", "pickle", "cloudpickle", "yaml", "tomllib"}
 # Calls that list files. Their results are never visible in the source, whatever their arguments are.
 LISTS_FILES = {"glob", "iglob", "rglob", "listdir", "scandir", "iterdir"}
+# Names with which code can reach any name of any loaded module.
+REACHES_MODULES = {"modules", "__globals__", "f_globals", "__builtins__", "__subclasses__"}
+# Names with which code can compute the names that it uses, also in strings.
+COMPUTES_NAMES = {"getattr", "setattr", "delattr", "vars", "locals", "globals", "exec", "eval", "attrgetter"}
+COMPUTES_NAMES |= {"methodcaller", "evaluate", "query", "get_type_hints", "__import__", "importlib", "__dict__"}
+COMPUTES_NAMES |= {"__getattr__"}
+# Decorators of methods without side effects, and base classes that do not record their subclasses.
+_METHOD_DECORATORS = {"property", "staticmethod", "classmethod", "cached_property", "setter", "abstractmethod"}
+_PLAIN_BASES = {"object", "ABC", "Enum", "IntEnum", "StrEnum", "NamedTuple", "TypedDict", "Protocol"}
 READS_BY_NAME = {"eval", "exec", "__import__", "globals", "subprocess"}
 READS_BY_ATTRIBUTE = {"import_module", "getenv", "environ"}
 
 
+#: A name in a statement, followed by the attributes that are read from it: ("np", "linalg", "norm").
+Reference = tuple[str, ...]
+
+
+@dataclass(frozen=True, order=True)
+class Import:
+    """What an imported name refers to: a module, or the attribute ``name`` of a module, which may also be a module."""
+
+    module: str
+    name: str = ""
+
+
 @dataclass
 class ModuleSource:
-    """The source of a user module: its statements, and the indices of the statements that bind each name."""
+    """The source of a user module: its statements, the indices of the statements that bind each name, and the imports
+    by the name that they bind.
+    """
 
     name: str
     path: str
@@ -80,7 +101,9 @@ class ModuleSource:
     statements: list[ast.stmt]
     identity: str = ""
     bound: dict[str, list[int]] = field(default_factory=dict)
+    imports: dict[str, set[Import]] = field(default_factory=dict)
     compiled: dict[str, list[CodeType]] = field(default_factory=dict)
+    _names: list[list[str]] = field(default_factory=list)
     _dumps: dict[int, bytes] = field(default_factory=dict)
 
     @classmethod
@@ -96,39 +119,83 @@ class ModuleSource:
             raise UnknownValueError(f"the source of module {name} cannot be read: {error}") from None
         made = cls(name, path, module, tree.body, identity)
         for index, statement in enumerate(tree.body):
-            for one in _names_bound(statement):
+            names = sorted(set(_names_bound(statement)))
+            made._names.append(names)
+            for one in names:
                 made.bound.setdefault(one, []).append(index)
+            # Imports inside functions and classes bind local names.
+            for one, imports in ({} if is_definition(statement) else imports_in(statement, made.package)).items():
+                made.imports.setdefault(one, set()).update(imports)
         for part in codes_in(code):
             made.compiled.setdefault(part.co_qualname, []).append(part)
         # A module's docstring can stay, because no wagon uses that statement.
         without_docstrings(tree)
         return made
 
+    @property
+    def package(self) -> str:
+        """The package to which relative imports in the module refer."""
+        return package_of(self.name, self.path)
+
+    @property
+    def is_package(self) -> bool:
+        """Whether the module can have submodules."""
+        return Path(self.path).name == "__init__.py"
+
     def names_bound_by(self, index: int) -> list[str]:
         """Return the names that a statement binds."""
-        return sorted(name for name, indices in self.bound.items() if index in indices)
+        return self._names[index]
 
-    def digest_of(self, indices: Iterable[int]) -> str:
-        """Return a digest of statements in their order, without their positions in the file."""
-        digest = hashlib.sha256()
+    def digests_of(self, indices: Iterable[int]) -> dict[str, str]:
+        """Return digests of statements, without their positions in the file, by a description for messages."""
+        digests: dict[str, hashlib._Hash] = {}
         for index in sorted(indices):
-            if index not in self._dumps:
-                text = ast.dump(self.statements[index], annotate_fields=False)
-                self._dumps[index] = text.encode(errors="surrogatepass")
-            digest.update(self._dumps[index])
-        return digest.hexdigest()
+            for name in self._described(index):
+                digests.setdefault(name, hashlib.sha256()).update(self._dump(index))
+        return {name: one.hexdigest() for name, one in digests.items()}
+
+    def order_of(self, indices: Iterable[int]) -> str:
+        """Return a digest of the order of statements."""
+        order = [self._described(index) for index in sorted(indices)]
+        return hashlib.sha256(repr(order).encode()).hexdigest()
+
+    def _described(self, index: int) -> list[str]:
+        if isinstance(self.statements[index], _IMPORTS):
+            return [f"the imports of {self.name}"]
+        return [f"{self.name}.{name}" for name in self._names[index]] or [f"the statements of {self.name}"]
+
+    def _dump(self, index: int) -> bytes:
+        if index not in self._dumps:
+            text = ast.dump(self.statements[index], annotate_fields=False)
+            self._dumps[index] = text.encode(errors="surrogatepass")
+        return self._dumps[index]
 
     def check_loaded(self, name: str, value: object) -> None:
         """Raise UnknownValueError if the file changed after a class or function was loaded from it."""
         functions = [value] if isinstance(value, FunctionType) else []
         if isinstance(value, type):
             functions = [one for one in vars(value).values() if isinstance(one, FunctionType)]
+        self._check_replaced(name, value)
         for function in functions:
             if function.__module__ != self.name or function.__code__.co_filename != self.path:
                 continue
             known = self.compiled.get(function.__code__.co_qualname, [])
             if function.__code__ not in known:
                 raise UnknownValueError(f"{self.path} has changed since {name} was loaded")
+
+    def _check_replaced(self, name: str, value: object) -> None:
+        """Raise UnknownValueError if a function or method without decorators is now one of another file."""
+        for index in self.bound.get(name, ()):
+            statement = self.statements[index]
+            own = [statement] if isinstance(statement, ast.FunctionDef) else []
+            if isinstance(statement, ast.ClassDef) and isinstance(value, type) and not statement.decorator_list:
+                own = [one for one in statement.body if isinstance(one, ast.FunctionDef)]
+            for one in own:
+                now = vars(value).get(one.name) if isinstance(value, type) else value
+                if one.decorator_list or not isinstance(now, FunctionType):
+                    continue
+                if now.__code__.co_filename != self.path:
+                    raise UnknownValueError(f"{one.name} of {self.path} was replaced after its definition")
 
 
 def without_docstrings(tree: Tree) -> Tree:
@@ -145,6 +212,47 @@ def names_in(statement: ast.AST) -> set[str]:
     return {one.id for one in ast.walk(statement) if isinstance(one, ast.Name)}
 
 
+def references_in(statement: ast.AST) -> set[Reference]:
+    """Return all names in a statement, each with the attributes that are read from it."""
+    found: set[Reference] = set()
+    # Nodes that belong to an attribute already found. `ast.walk` yields outer nodes first.
+    inner: set[int] = set()
+    for node in ast.walk(statement):
+        if id(node) in inner or not isinstance(node, ast.Name | ast.Attribute):
+            continue
+        attributes: list[str] = []
+        base: ast.expr = node
+        while isinstance(base, ast.Attribute):
+            attributes.append(base.attr)
+            base = base.value
+            inner.add(id(base))
+        if isinstance(base, ast.Name):
+            found.add((base.id, *reversed(attributes)))
+    return found
+
+
+def imports_in(statement: ast.AST, package: str) -> dict[str, set[Import]]:
+    """Return the imports in a statement by the name that they bind. ``import *`` binds the name "*"."""
+    found: dict[str, set[Import]] = {}
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.partition(".")[0]
+                found.setdefault(alias.asname or top, set()).add(Import(alias.name if alias.asname else top))
+        elif isinstance(node, ast.ImportFrom):
+            base = base_of(node, package)
+            for alias in node.names:
+                one = Import(base) if alias.name == "*" else Import(base, alias.name)
+                found.setdefault(alias.asname or alias.name, set()).add(one)
+    return found
+
+
+def reaches_modules(statement: ast.AST) -> bool:
+    """Return whether a statement may use any name of any loaded module, for example through ``sys.modules``."""
+    names = (getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(statement))
+    return any(name in REACHES_MODULES for name in names)
+
+
 def is_definition(statement: ast.stmt) -> bool:
     """Return whether a statement defines a class or a function."""
     return isinstance(statement, _DEFINITIONS)
@@ -155,9 +263,7 @@ def is_side_effect(statement: ast.stmt, is_script: bool) -> bool:
     count.
     """
     if isinstance(statement, _DEFINITIONS):
-        called = [one.func if isinstance(one, ast.Call) else one for one in statement.decorator_list]
-        last_names = [one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called]
-        return not is_script and any(one not in HARMLESS_DECORATORS for one in last_names)
+        return not is_script and any(one not in HARMLESS_DECORATORS for one in _decorators(statement))
     if isinstance(statement, (*_IMPORTS, ast.Pass)):
         return isinstance(statement, _IMPORTS)
     is_main_block = isinstance(statement, ast.If) and "__name__" in names_in(statement.test)
@@ -169,6 +275,63 @@ def is_side_effect(statement: ast.stmt, is_script: bool) -> bool:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         return not all(isinstance(one, ast.Name | ast.Tuple | ast.List) for one in targets)
     return _changed_by(statement) != {LIST_OF_WAGONS}
+
+
+def is_plain(source: ModuleSource) -> bool:
+    """Return whether a module only binds names that code refers to by name, so that a user of some names depends on
+    nothing else in the module.
+
+    Its statements are imports, functions, classes without bases, and assignments that call no code of the user. It
+    computes no names, and no function assigns global variables.
+    """
+    for statement in source.statements:
+        for node in ast.walk(statement):
+            name = getattr(node, "id", getattr(node, "attr", getattr(node, "name", "")))
+            if isinstance(node, ast.Global) or name in COMPUTES_NAMES | REACHES_MODULES or name == "*":
+                return False
+    return all(_is_plain_statement(one, source) for one in source.statements)
+
+
+def _is_plain_statement(statement: ast.stmt, source: ModuleSource) -> bool:
+    if isinstance(statement, (*_IMPORTS, ast.Pass)):
+        return True
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return all(one in HARMLESS_DECORATORS | _METHOD_DECORATORS for one in _decorators(statement))
+    if isinstance(statement, ast.ClassDef):
+        bases = {one.id if isinstance(one, ast.Name) else "" for one in statement.bases}
+        if statement.keywords or not bases <= _PLAIN_BASES:
+            return False
+        body = [one for one in statement.body if not isinstance(one, _IMPORTS)]
+        is_whole = len(body) == len(statement.body) and all(_is_plain_statement(one, source) for one in body)
+        return is_whole and all(one in HARMLESS_DECORATORS for one in _decorators(statement))
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.If):
+        return names_in(statement.test) <= {"__name__"} or _last_name(statement.test) == "TYPE_CHECKING"
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        is_named = all(isinstance(one, ast.Name | ast.Tuple) for one in targets)
+        has_lambda = any(isinstance(one, ast.Lambda) for one in ast.walk(statement))
+        return is_named and not has_lambda and not _calls_user_code(statement, source)
+    return False
+
+
+def _decorators(statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[str]:
+    called = [one.func if isinstance(one, ast.Call) else one for one in statement.decorator_list]
+    return [_last_name(one) for one in called]
+
+
+def _calls_user_code(statement: ast.stmt, source: ModuleSource) -> bool:
+    """Return whether a statement calls a function or class of the user, which may do anything."""
+    for node in ast.walk(statement):
+        called = references_in(node.func) if isinstance(node, ast.Call) else ()
+        for name in {one[0] for one in called}:
+            targets = source.imports.get(name, set())
+            if not targets and name in source.bound:
+                return True
+            if any((found := find_module(one.module)) is None or found.is_of_user for one in targets):
+                return True
+    return False
 
 
 def _changed_by(statement: ast.stmt) -> set[str]:
@@ -185,14 +348,15 @@ def _changed_by(statement: ast.stmt) -> set[str]:
     return {""}
 
 
-def files_named(statement: ast.stmt, folder: str) -> dict[str, NamedFile]:
-    """Return the files named by strings in a statement."""
-    found = {}
+def files_named(statement: ast.stmt, folder: str) -> dict[str, list[NamedFile]]:
+    """Return the files named by strings in a statement, relative to the working directory and to ``folder``."""
+    found: dict[str, list[NamedFile]] = {}
     for node in ast.walk(statement):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            file = named_file(node.value, folder)
-            if file is not None:
-                found[node.value] = file
+            places = dict.fromkeys((node.value, os.path.join(folder, node.value)))
+            files = [file for one in places if (file := named_file(one)) is not None]
+            if files:
+                found[node.value] = files
     return found
 
 

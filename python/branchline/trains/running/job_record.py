@@ -57,7 +57,7 @@ from branchline.trains.subjobs.share_records import (
     storage_remarks,
     totals_of,
 )
-from branchline.trains.subjobs.share_result import CannotPickleError, JobError, WagonShare, WorkerTimes, pickled_bytes
+from branchline.trains.subjobs.share_result import CannotPickleError, JobError, WorkerTimes, pickled_bytes
 from branchline.trains.sums.cutflow import cutflow_records
 from branchline.trains.wagons.clock import PHASES, PhaseClock
 from branchline.trains.wagons.faults import fault_of, in_cells, reason
@@ -123,6 +123,7 @@ class RecordMaker:
     missing: Missing
     command: str
     not_reusable: Mapping[str, str] = field(default_factory=dict)
+    rerun_causes: Mapping[str, str] = field(default_factory=dict)
     reuse_notes: Sequence[str] = ()
     repeated: Sequence[Repeated] = ()
     told: MeasuresTold | None = None
@@ -133,7 +134,7 @@ class RecordMaker:
         plan, files = self.plan, merged.files
         missing = [SkippedFile(one.path, None, one.missing_reason) for one in plan.missing]
         skipped = skipped_files([*missing, *merged.skipped])
-        wagons = [self._wagon(one, merged.wagons[one.name], outputs[one.name]) for one in plan.loaded.wagons]
+        wagons = [self._wagon(one, merged, outputs[one.name]) for one in plan.loaded.wagons]
         entries = {one.path: one.entries for one in files}
         dataset = [
             DatasetFile(one.path, one.tree, one.dataset, entries.get(one.path), one.size_bytes, one.version)
@@ -255,7 +256,10 @@ class RecordMaker:
         where, site, kind = (times.host, times.site, times.processor) if times else (host(), "", "")
         return WorkerPhases(worker, where, site, run_s, **phases, processor=kind)
 
-    def _wagon(self, wagon: Wagon, share: WagonShare, output: object) -> WagonRecord:
+    def _wagon(self, wagon: Wagon, merged: FoldedResult, output: object) -> WagonRecord:
+        share = merged.wagons[wagon.name]
+        not_reusable = self.not_reusable.get(wagon.name, "")
+        ran_again = not not_reusable and share.reused_count < merged.subjobs_done
         cutflows, left_out = cutflow_records(output)
         # Warn if this wagon, or another wagon of the train, is known to change other wagons' results.
         changers = self.plan.changers
@@ -271,7 +275,8 @@ class RecordMaker:
             chunks=share.chunks,
             misses=sum(share.misses.values()),
             subjobs_reused=share.reused_count,
-            not_reusable=self.not_reusable.get(wagon.name, ""),
+            not_reusable=not_reusable,
+            rerun_cause=self.rerun_causes.get(wagon.name, "") if ran_again else "",
             output_bytes=_output_bytes(output),
             branches=sorted(share.touched),
             requires=list(wagon.requires),

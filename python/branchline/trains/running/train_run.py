@@ -23,9 +23,10 @@ from branchline.reading.access import longest_wait_s
 from branchline.records.sensors.storage_counts import take_troubles
 from branchline.trains.plan import TrainPlan, TrainRequest
 from branchline.trains.preload import load_ahead
+from branchline.trains.reuse.kept_results import KeptNeighbours, KeptResult
 from branchline.trains.reuse.provenance import Inquiry
 from branchline.trains.reuse.result_keys import WagonKeys, planned_code
-from branchline.trains.reuse.reuse import KeptNeighbours, KeptResult, Reuse
+from branchline.trains.reuse.reuse import Reuse
 from branchline.trains.reuse.stored_train import Learning, load_names, sources_of
 from branchline.trains.running.job_record import JobStart, RecordMaker, postprocess
 from branchline.trains.running.missing import Missing, SetAside, SubJobFailure
@@ -176,7 +177,7 @@ class _Run:
         self._reuse_notes += notes
         with self._start.clock.during("plan"):
             try:
-                self._reuse = Reuse(Ledger(path, self._command), self._plan, takes=takes)
+                self._reuse = Reuse(Ledger(path, self._command), self._plan, takes=takes, tables=self._tables)
             except LedgerError as error:
                 self._reuse_notes.append(f"results are not cached: {error}")
                 return
@@ -244,6 +245,7 @@ class _Run:
             provenance=self._inquiry.answer(),
             command=self._command,
             not_reusable={} if self._reuse is None else self._reuse.unknown,
+            rerun_causes={} if self._reuse is None else self._reuse.rerun_causes,
             reuse_notes=[*self._reuse_notes, *([] if self._reuse is None else self._reuse.notes)],
         )
         record = maker.record(merged, outputs, self._stopped_by)

@@ -24,7 +24,6 @@ from branchline.records.sensors.this_process import MachineCounters, cpu_s, host
 from branchline.trains.out_folder.claim import claimed
 from branchline.trains.out_folder.write_results import write
 from branchline.trains.plan import LoadedWagons, TrainPlan
-from branchline.trains.reuse.reuse import NO_ROWS_KEPT
 from branchline.trains.running.job_record import JobStart, RecordMaker, postprocess
 from branchline.trains.running.missing import Missing, SetAside
 from branchline.trains.running.result import TrainResult
@@ -114,6 +113,7 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
     interruption = Interruption()
     with interruption.installed(), claimed(folder.out, force=True) as claim:
         begin_s = time.time()
+        submission = submission.with_dataset(folder)
         plan = submission.train_plan()
         collected, refused = collect(folder, submission), _other_versions(submission)
         if refused is not None:
@@ -147,9 +147,9 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
         notes = enter_rows(folder.out, is_whole=is_whole) if submission.wagon_keys else []
         maker = replace(
             _record_maker(submission, plan, collected, missing, clock),
-            not_reusable={name: one.unknown for name, one in submission.wagon_keys.items() if one.key is None}
-            | {one.wagon: NO_ROWS_KEPT for one in tables},
+            not_reusable={name: one.unknown for name, one in submission.wagon_keys.items() if one.key is None},
             reuse_notes=[*submission.reuse_notes, *notes],
+            rerun_causes=submission.rerun_causes,
         )
         record = maker.record(merged, outputs, stopped_by)
         record.tables = tables
@@ -244,7 +244,7 @@ def restarted_tasks(folder: BatchFolder) -> list[RestartedTask]:
     hosts: dict[str, list[tuple[float, str]]] = {}
     for path in folder.accounts.iterdir():
         task, _, attempt = path.name.rpartition(".")
-        if attempt not in ("exit", "node"):
+        if attempt not in ("exit", "node", "idle"):
             try:
                 hosts.setdefault(task, []).append((path.stat().st_mtime, path.read_text().partition(" ")[0]))
             except OSError:

@@ -16,7 +16,9 @@ from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.ledger import LEDGER_NAME, Ledger, LedgerError, remove_ledger
 from branchline.trains.plan import TrainPlan
-from branchline.trains.reuse.reuse import KeptResult, LedgerRows, Reuse
+from branchline.trains.reuse.kept_results import KeptResult
+from branchline.trains.reuse.kept_tables import TABLES_KEPT_MAX_BYTES
+from branchline.trains.reuse.reuse import LedgerRows, Reuse
 from branchline.trains.subjobs.folding import FoldedResult, fold
 from branchline.trains.submitted.submission import Submission
 from branchline.trains.submitted.submission_folder import BatchFolder, framed, log, read_framed, write_again
@@ -38,7 +40,8 @@ class OpenedLedger:
     def of(cls, out: Path, plan: TrainPlan, command: str, *, takes: bool) -> OpenedLedger:
         """Open the ledger of a directory. With ``takes``, results of earlier runs are reused."""
         try:
-            return cls(Reuse(Ledger(out / LEDGER_NAME, command), plan, takes=takes))
+            ledger = Ledger(out / LEDGER_NAME, command)
+            return cls(Reuse(ledger, plan, takes=takes, tables=BatchFolder(out).tables))
         except LedgerError as error:
             return cls(None, f"results are not cached: {error}")
 
@@ -160,7 +163,8 @@ def reuse_in_job(submission: Submission, plan: TrainPlan) -> Reuse | None:
     """Return the object that creates ledger rows in a job; None if results are not cached."""
     if not submission.wagon_keys or submission.learning.step is None:
         return None
-    reuse = Reuse(None, plan, takes=False, keys=submission.wagon_keys)
+    limit_bytes = TABLES_KEPT_MAX_BYTES // submission.tasks_max
+    reuse = Reuse(None, plan, takes=False, keys=submission.wagon_keys, tables_max_bytes=limit_bytes)
     reuse.begin(submission.learning)
     return reuse
 

@@ -16,6 +16,8 @@ from tests.unit.trains.wagons.conftest import run_in_chunks, write_file
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.reading.access import Access
+from branchline.records.report.outcomes import reuse_sentences
+from branchline.trains.reuse.changes import NEW_DATA
 from branchline.trains.running.result import TrainResult
 from branchline.trains.sums.digests import digest_of
 
@@ -160,6 +162,29 @@ def test_a_changed_cut_runs_the_wagons_behind_it(bench: Bench) -> None:
     assert reused(bench.compared()) == {"sums": 0, "spectrum": 5, "needing": 0}
     bench.settings |= {"cut": 0.1, "added": 0.3}
     assert reused(bench.compared()) == dict.fromkeys(NAMES, 5)
+
+
+def causes(result: TrainResult) -> dict[str, str]:
+    return {one.name: one.rerun_cause for one in result.record.wagons}
+
+
+def test_the_record_names_the_change_that_made_wagons_run_again(bench: Bench) -> None:
+    assert causes(bench.run()) == dict.fromkeys(NAMES, "")
+    assert causes(bench.run()) == dict.fromkeys(NAMES, "")
+    bench.settings["cut"] = 0.2
+    first = bench.run()
+    assert causes(first) == {"sums": "wagons.CUT changed", "spectrum": "", "needing": "wagon sums changed"}
+    assert "sums ran because wagons.CUT changed" in reuse_sentences(first.record)
+    bench.settings |= {"weight": 0.2, "added": 0.4}
+    assert causes(bench.run()) == {
+        "sums": "needing ran, which requires it",
+        "spectrum": "the parameters of spectrum changed",
+        "needing": "wagons.Needing changed",
+    }
+    shutil.copy(min(bench.data.iterdir()), bench.data / "f9.root")
+    assert causes(bench.run()) == dict.fromkeys(NAMES, NEW_DATA)
+    assert causes(bench.run(step_size=300)) == dict.fromkeys(NAMES, "the number of events per chunk changed")
+    assert causes(bench.run(step_size=200, reuse=False)) == dict.fromkeys(NAMES, "")
 
 
 def test_new_files_alone_are_read(bench: Bench) -> None:
