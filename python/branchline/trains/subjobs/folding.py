@@ -196,7 +196,7 @@ class Merger:
     def __init__(
         self,
         wagons: tuple[Wagon, ...],
-        shares: list[Share],
+        shares: Sequence[Share],
         stopped: Mapping[str, WagonFault],
         looked_at: Iterable[FileRecord] = (),
     ) -> None:
@@ -213,7 +213,7 @@ class Merger:
         self._kept: dict[FoldNode, Mapping[str, WagonShare]] = {}
         self._whole: FoldedResult | None = None
 
-    def shares_are(self, shares: list[Share]) -> None:
+    def shares_are(self, shares: Sequence[Share]) -> None:
         """Set the sub-jobs. Must be called before the first result arrives."""
         self.tree = FoldTree(len(shares))
         self._shares = shares

@@ -24,7 +24,7 @@ from branchline.trains.out_folder.state import job_of, status_of
 from branchline.trains.subjobs.folding import MergeCosts
 from branchline.trains.submitted.submission import JobsRecord, Submission, TrainOutline
 from branchline.trains.submitted.submission_folder import BatchFolder
-from branchline.trains.submitted.unit_failures import NOT_STARTED, causes_of, failures_of
+from branchline.trains.submitted.unit_failures import NOT_STARTED, causes_of, failures_of, last_task_of
 from branchline.trains.submitted.units import DoneUnits
 
 
@@ -89,6 +89,7 @@ class SubmittedTrain:
                 if not (self._folder.accounts / f"{first.label}.{task}.exit").exists()
                 for unit in units
             }
+        at_work |= self._taken({one for one in missing if one not in at_work | waiting}, tasks)
         failed = [] if silence else [one for one in missing if one not in at_work | waiting]
         causes = causes_of(self._folder, self._outline, dict.fromkeys(failed, ""), _left_s(end_s))
         failures = failures_of(self._folder, self._outline, causes, done.subjobs)
@@ -191,6 +192,17 @@ class SubmittedTrain:
         for jobs, one in tasks:
             if one.state in states and 0 <= one.step < len(jobs.steps) and one.task < len(jobs.steps[one.step].tasks):
                 found.update(jobs.steps[one.step].tasks[one.task])
+        return found
+
+    def _taken(self, units: set[FoldNode], tasks: list[tuple[JobsRecord, TaskState]]) -> set[FoldNode]:
+        """Return the units that running tasks have taken from other tasks."""
+        found: set[FoldNode] = set()
+        for jobs in {id(jobs): jobs for jobs, _ in tasks}.values():
+            running = {one.task for other, one in tasks if other is jobs and (one.step, one.state) == (0, "running")}
+            step = jobs.steps[0]
+            for owner, nodes in enumerate(step.tasks):
+                own = units.intersection(nodes)
+                found |= {unit for unit in own if last_task_of(self._folder, step, unit, owner) in running}
         return found
 
     def _count(self, units: list[FoldNode], done: DoneUnits) -> int:

@@ -91,7 +91,8 @@ def _send_again(folder: BatchFolder, submission: Submission, missing: list[FoldN
     save_memory(folder, deaths)
     for unit in missing:
         # No task is running, so these files are stale. A damaged result would prevent a new result from being written.
-        for path in (folder.failed(unit), folder.lease(unit), folder.result(unit)):
+        stale = (folder.failed(unit), folder.lease(unit), folder.taken(unit))
+        for path in (*stale, folder.result(unit)):
             path.unlink(missing_ok=True)
         for node in subjob_nodes(submission.tree, unit):
             folder.failed(node).unlink(missing_ok=True)

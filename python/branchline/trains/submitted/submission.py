@@ -18,6 +18,9 @@ from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.batch.system import Submitted, is_batch_system
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.program import ModuleFile
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
+from branchline.records.sensors.record import FileRecord
 from branchline.records.sensors.this_process import branchline_version
 from branchline.trains.plan import LoadedWagons, TrainPlan
 from branchline.trains.reuse.provenance import Provenance
@@ -26,6 +29,7 @@ from branchline.trains.reuse.stored_train import Learning, StoredSources, Stored
 from branchline.trains.subjobs.share_result import PackedWagons
 from branchline.trains.subjobs.used_inputs import PlannedCode
 from branchline.trains.submitted.reports import SubmittedReports
+from branchline.trains.submitted.stored_shares import StoredShares
 from branchline.trains.submitted.submission_folder import (
     VERSION,
     BatchFolder,
@@ -41,7 +45,7 @@ from branchline.trains.wagons.wagons import MODULE_PREFIX
 if TYPE_CHECKING:
     from branchline.records.output import Pictures
 
-KIND, OUTLINE_KIND = "submission", "train"
+KIND, OUTLINE_KIND, _DATASET_KIND = "submission", "train", "dataset"
 _OUTLINE_MAX_BYTES = 65_536
 #: Maximum number of sub-jobs in an outline. Outlines with more are rejected, because a status looks up every sub-job.
 SUBJOBS_COUNT_MAX = 10_000_000
@@ -106,7 +110,8 @@ class TrainOutline:
 
 @dataclass(frozen=True)
 class Submission(TrainOutline):
-    """A submitted train. ``plan`` has no wagons; they are pickled separately in ``wagons``.
+    """A submitted train. ``plan`` has no wagons; they are pickled separately in ``wagons``. If it was read from a file,
+    ``plan`` reads the sub-jobs when they are needed, and has only the first file of the dataset (``with_dataset``).
 
     Separate jobs fold the stages in ``merge_stages`` before the last job runs. ``tasks_max`` is the maximum number of
     tasks per step. Relative file names are relative to ``directory``.
@@ -124,9 +129,11 @@ class Submission(TrainOutline):
     tasks_max: int
     #: Package versions and identities of code files. Each task compares them with its machine.
     code: PlannedCode = field(default_factory=PlannedCode)
-    #: Ledger keys by wagon; empty if results are not cached. ``reuse_notes`` say why results were not reused.
+    #: Ledger keys by wagon; empty if results are not cached. ``reuse_notes`` and ``rerun_causes`` (by wagon) say why
+    #: results were not reused.
     wagon_keys: dict[str, WagonKey] = field(default_factory=dict)
     reuse_notes: tuple[str, ...] = ()
+    rerun_causes: dict[str, str] = field(default_factory=dict)
     #: Maximum number of times that the last job submits missing units again.
     retries: int = 0
     #: The control room that receives reports; None if there is none.
@@ -136,9 +143,17 @@ class Submission(TrainOutline):
 
     def write(self, folder: BatchFolder) -> None:
         """Write the submission. Raises StorageError."""
-        content = framed(KIND, self, {"branchline_version": branchline_version(), "python": _python()})
-        folder.submission.unlink(missing_ok=True)
+        plan = self.plan
+        files = _DatasetFiles(plan.dataset, plan.missing, plan.looked_at)
+        light = replace(
+            self, plan=replace(plan, shares=[], dataset=Dataset(plan.dataset.files[:1]), missing=(), looked_at=[])
+        )
+        content = framed(KIND, light, {"branchline_version": branchline_version(), "python": _python()})
+        for path in (folder.submission, folder.dataset):
+            path.unlink(missing_ok=True)
         self.write_outline(folder)
+        StoredShares.write(folder, plan.shares)
+        write_first(folder.dataset, framed(_DATASET_KIND, files), for_all=False)
         write_first(folder.submission, content, for_all=False)
 
     @classmethod
@@ -160,7 +175,14 @@ class Submission(TrainOutline):
             if theirs != ours:
                 what = f"this train was submitted with {name} {theirs}, but this is {name} {ours}"
                 raise BranchlineError(what, path=str(folder.submission), hint="use the same version everywhere")
-        return read_framed(folder.submission, KIND, cls)
+        found = read_framed(folder.submission, KIND, cls)
+        return replace(found, plan=replace(found.plan, shares=StoredShares(folder, found.subjobs_count)))
+
+    def with_dataset(self, folder: BatchFolder) -> Submission:
+        """Return the submission with the files of the dataset. Raises MissingFileError, StorageError, BadFileError."""
+        found = read_framed(folder.dataset, _DATASET_KIND, _DatasetFiles)
+        plan = replace(self.plan, dataset=found.dataset, missing=found.missing, looked_at=found.looked_at)
+        return replace(self, plan=plan)
 
     def stored_train(self) -> StoredTrain:
         """Return the stored train. Its modules are loaded from their current files. If a file is missing, all modules
@@ -182,6 +204,15 @@ class Submission(TrainOutline):
         """
         self.sources.install()
         return replace(self.plan, loaded=LoadedWagons(self.wagons.bare, ()))
+
+
+@dataclass(frozen=True)
+class _DatasetFiles:
+    """The parts of a plan that only the last job needs."""
+
+    dataset: Dataset
+    missing: tuple[DataFile, ...]
+    looked_at: list[FileRecord]
 
 
 @dataclass(frozen=True)

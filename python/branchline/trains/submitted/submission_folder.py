@@ -4,11 +4,14 @@ Each file is written atomically. The following names are relative to the folder;
 folds results.
 
     train.json               public data of the train, for its status
-    submission               the work of all jobs
+    submission               the work of all jobs, without the following two
+    dataset                  the files of the dataset
+    shares/N                 a few hundred sub-jobs each
     jobs/N.json              record of a submission; N counts the first submission and each resume
     jobs/N.STEP.sh           scripts of the submission's steps
     units/STAGE.INDEX        result of a node
     units/STAGE.INDEX.lease  task that works on the node
+    units/STAGE.INDEX.taken  last task that worked on the node, if it was assigned to another task
     units/STAGE.INDEX.failed why the node failed
     units/STAGE.INDEX.less   how the node must save memory
     accounts/N.STEP.TASK.*   start and end of tasks
@@ -50,7 +53,7 @@ from branchline.trains.tables.table_folder import TableFolder
 
 #: Version of the file formats in this folder. It also changes when pickled classes move to other modules. Files with a
 #: different version are rejected.
-VERSION = 9
+VERSION = 10
 # Modes of new files, for all users and for the owner only. Regardless of the umask, other users must not be able to
 # write these files, because unpickling runs code.
 _FOR_ALL, _FOR_OWNER = 0o644, 0o600
@@ -78,6 +81,16 @@ class BatchFolder:
     def submission(self) -> Path:
         """The path of the file that describes the work of all jobs."""
         return self.path / SUBMISSION
+
+    @property
+    def dataset(self) -> Path:
+        """The path of the file with the list of the dataset's files."""
+        return self.path / "dataset"
+
+    @property
+    def shares(self) -> Path:
+        """The folder of the sub-jobs."""
+        return self.path / "shares"
 
     @property
     def jobs(self) -> Path:
@@ -126,7 +139,7 @@ class BatchFolder:
         folder.
         """
         public = (self.path, self.jobs, self.accounts, self.units)
-        private = (self.logs, self.rows_folder, self.kept_folder, Path(self.tables.path))
+        private = (self.shares, self.logs, self.rows_folder, self.kept_folder, Path(self.tables.path))
         try:
             for folder in (*public, *private):
                 if trusts_others():
@@ -153,6 +166,14 @@ class BatchFolder:
     def lease(self, node: FoldNode) -> Path:
         """Return the path of a node's lease."""
         return self.units / f"{node.stage}.{node.index}.lease"
+
+    def taken(self, node: FoldNode) -> Path:
+        """Return the path of the file that names the last task that worked on a node assigned to another task."""
+        return self.units / f"{node.stage}.{node.index}.taken"
+
+    def idle(self, task: str) -> Path:
+        """Return the path of the file that says that a task found no work."""
+        return self.accounts / f"{task}.idle"
 
     def less(self, node: FoldNode) -> Path:
         """Return the path of the file that says how a node must save memory."""

@@ -119,7 +119,8 @@ def submit(
             with interruption.allowed():
                 take_kept(folder, submission, plan, ledger)
             ledger.close(is_whole=False)
-            submission = replace(submission, reuse_notes=submission.reuse_notes + tuple(ledger.notes))
+            notes += ledger.notes
+            submission = replace(submission, reuse_notes=tuple(notes), rerun_causes=ledger.rerun_causes)
         submission.write(folder)
         send(folder, submission)
         if submission.reports is not None and reports is not None:

@@ -79,16 +79,28 @@ def _of_tasks(
     system = batch_system(outline.system)
     for jobs in reversed(JobsRecord.read_all(folder)) if wanted else ():
         from_system: dict[tuple[int, int], str] | None = None
-        for task, nodes in enumerate(jobs.steps[0].tasks):
+        step = jobs.steps[0]
+        for owner, nodes in enumerate(step.tasks):
             for unit in wanted.intersection(nodes):
                 wanted.discard(unit)
+                task = last_task_of(folder, step, unit, owner)
                 if from_system is None:
                     from_system = {}
                     # Without an answer from the batch system, exit codes and logs are used.
                     with suppress(BatchError):
                         from_system = system.causes(jobs.submitted, timeout_s)
-                found[unit] = _cause(folder, jobs.steps[0], task, from_system.get((0, task)))
+                found[unit] = _cause(folder, step, task, from_system.get((0, task)))
     return found
+
+
+def last_task_of(folder: BatchFolder, step: StepRecord, unit: FoldNode, owner: int) -> int:
+    """Return the last task that worked on a unit: the one that has taken it from its owner, or the owner."""
+    try:
+        label, _, task = read_plain(folder.taken(unit), _EXIT_MAX_BYTES).decode().rpartition(".")
+    except (OSError, ValueError):
+        return owner
+    is_known = label == step.label and task.isdecimal() and int(task) < len(step.tasks)
+    return int(task) if is_known else owner
 
 
 def _cause(folder: BatchFolder, step: StepRecord, task: int, from_system: str | None) -> SubJobFailure:
@@ -261,6 +273,8 @@ def bad_nodes(folder: BatchFolder) -> tuple[str, ...]:
             code = int(path.with_suffix(".exit").read_text())
         except (OSError, ValueError):
             continue  # No exit code: the task's script was killed too, for example by a cancellation.
+        if code == EXIT_OK and path.with_suffix(".idle").exists():
+            continue  # Other tasks did its work, so it says nothing about the machine.
         if code == EXIT_OK:
             good.add(node)
         elif code not in _FROM_OUTSIDE:

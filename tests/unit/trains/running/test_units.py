@@ -37,6 +37,7 @@ from branchline.trains.submitted.finish import finish
 from branchline.trains.submitted.submission import StepRecord, Submission
 from branchline.trains.submitted.submission_folder import BatchFolder
 from branchline.trains.submitted.tasks.leases import Holder, Leases
+from branchline.trains.submitted.tasks.other_units import OtherUnits
 from branchline.trains.submitted.tasks.task import main
 from branchline.trains.submitted.tasks.task_work import UnitWorker
 from branchline.trains.submitted.units import has_result
@@ -90,14 +91,20 @@ def submitted(request: TrainRequest, folder: BatchFolder, unit_stage: int) -> Su
     return submission
 
 
-def work(folder: BatchFolder, submission: Submission, task: int, units: Sequence[FoldNode]) -> list[int]:
-    """Works on units as a task does. Gives the sub-jobs that came back from workers."""
+def work(
+    folder: BatchFolder, submission: Submission, task: int, units: Sequence[FoldNode], step: StepRecord | None = None
+) -> list[int]:
+    """Works on units as a task does, and with ``step`` on units of its other tasks. Gives the sub-jobs that came back
+    from workers.
+    """
     name, came = f"0.0.{task}", []
     holder = Holder(name, f"attempt{task}", "here", os.getpid())
     clock = folder.accounts / f"{name}.{holder.attempt}"
     clock.write_text("here\n", encoding="utf-8")
     with closing(Leases(holder, clock)) as leases:
-        worker = UnitWorker(folder, submission, leases, name, folder.logs / name, lambda _: None, MeasuresTold())
+        others = None if step is None else OtherUnits(folder, step, holder.attempt)
+        log = folder.logs / name
+        worker = UnitWorker(folder, submission, leases, name, log, lambda _: None, MeasuresTold(), others)
         take = worker._take
 
         def noting(message: Any, *rest: Any) -> None:
@@ -299,3 +306,34 @@ def test_a_full_disk_that_stays_full_is_reported(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert "failed: cannot write" in capfd.readouterr().out
+
+
+def test_a_task_reads_only_the_sub_jobs_of_its_units(
+    request_of_parts: TrainRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("branchline.trains.submitted.stored_shares.SHARES_AT_A_TIME", 3)
+    here = run_train(request_of_parts, Interruption())
+    folder = BatchFolder(tmp_path / "out")
+    made = submitted(request_of_parts, folder, unit_stage=0)
+    shares, units = made.plan.shares, list(made.tree.nodes(0))
+    stored = Submission.read(folder)
+    assert [stored.plan.shares[index] for index in range(len(shares))] == list(stored.plan.shares) == list(shares)
+    assert stored.plan.shares[1:5] == list(shares[1:5])
+    with pytest.raises(IndexError):
+        stored.plan.shares[len(shares)]
+    half = len(units) // 2 // 3 * 3
+    away = tmp_path / "away"
+    for first, own in ((0, units[:half]), (half, units[half:])):
+        # The files of the other task are missing.
+        others = [one for one in folder.shares.iterdir() if (int(one.name) * 3 < half) != (first == 0)]
+        away.mkdir()
+        for one in others:
+            one.rename(away / one.name)
+        work(folder, Submission.read(folder), first, own)
+        for one in others:
+            (away / one.name).rename(one)
+        away.rmdir()
+    there = finish(folder, Submission.read(folder))
+    assert there.outputs == here.outputs
+    assert [one.path for one in there.record.dataset] == [one.path for one in here.record.dataset]
+    assert there.record.errors == []

@@ -55,7 +55,8 @@ class Leases:
         """
         for _ in range(LEASE_TRIES_MAX):
             try:
-                if not write_first(path, self._content):
+                # Many tasks may try to take the same unit, and writing costs more than looking.
+                if path.exists() or not write_first(path, self._content):
                     if not self._is_over(path):
                         return False
                     write_again(path, self._content)

@@ -1,6 +1,7 @@
 """Runs a task, as ``python -m branchline.trains.submitted.tasks.task OUT STEP TASK``.
 
-The exit code is 0 if all units of the task have a result. Otherwise it is an exit code of `branchline run`.
+A task that has finished its units takes units of other tasks of its step. The exit code is 0 if no unit failed.
+Otherwise it is an exit code of `branchline run`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from branchline.trains.submitted.resume import retry, to_retry
 from branchline.trains.submitted.submission import StepRecord, Submission
 from branchline.trains.submitted.submission_folder import BatchFolder, log
 from branchline.trains.submitted.tasks.leases import Holder, Leases
+from branchline.trains.submitted.tasks.other_units import OtherUnits
 from branchline.trains.submitted.tasks.task_work import UnitWorker
 
 
@@ -57,8 +59,12 @@ def main(words: list[str]) -> int:
         reports = reports_of_job(submission.reports, folder, f"{name}.{holder.attempt}")
         with interruption.installed(), reports as train, closing(Leases(holder, clock)) as leases:
             log_file = folder.logs / f"{name}.log"
-            worker = UnitWorker(folder, submission, leases, name, log_file, train.read, train.told)
+            others = OtherUnits(folder, step, leases.attempt)
+            worker = UnitWorker(folder, submission, leases, name, log_file, train.read, train.told, others)
             worker.work(nodes, interruption)
+            if not worker.done and not worker.failed:
+                with suppress(OSError):  # otherwise, this node counts as good
+                    folder.idle(name).touch()
     except BranchlineError as error:
         log(f"error: {error}")
         return EXIT_ERROR

@@ -1,13 +1,13 @@
-"""Does the work of a task: runs the sub-jobs of its units in worker processes, and writes the result of each unit.
-
-The task's queue hands out sub-jobs without the wagons whose results are cached.
+"""Does the work of a task: runs the sub-jobs of its units, and then of units of other tasks, in worker processes, and
+writes the result of each unit.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,8 +16,9 @@ import cloudpickle
 
 from branchline.base.checks import instance_of
 from branchline.base.limits import UNIT_FIRST_FAILURES_MAX
+from branchline.base.texts import message_of
 from branchline.base.trust import TrustedBytes, from_own_process, unpickle
-from branchline.errors import BadFileError, BranchlineError, StorageError
+from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
@@ -37,8 +38,7 @@ from branchline.jobs.subjob import (
     Workers,
 )
 from branchline.reading.access import longest_wait_s
-from branchline.trains.plan import TrainPlan
-from branchline.trains.reuse.reuse import KeptResult, LedgerRows, Reuse
+from branchline.trains.reuse.reuse import LedgerRows
 from branchline.trains.reuse.stored_train import StoredSources
 from branchline.trains.running.missing import MissingSubJobsError
 from branchline.trains.running.recovery import Recovery
@@ -46,11 +46,12 @@ from branchline.trains.subjobs.folding import FoldedResult, MergeCosts, fold
 from branchline.trains.subjobs.locality import MeasuresTold
 from branchline.trains.subjobs.share_result import EmptyParts, JobError, OnReads, ShareResult, WorkerTimes
 from branchline.trains.subjobs.shares import Share
-from branchline.trains.subjobs.subjob_queue import SubJobQueue
 from branchline.trains.submitted.ledger_rows import KeptForJobs, reuse_in_job, write_rows
 from branchline.trains.submitted.submission import Submission
-from branchline.trains.submitted.submission_folder import BatchFolder, log, log_traceback
+from branchline.trains.submitted.submission_folder import BatchFolder, log, log_traceback, write_again
 from branchline.trains.submitted.tasks.leases import Leases
+from branchline.trains.submitted.tasks.other_units import OtherUnits
+from branchline.trains.submitted.tasks.unit_queue import UnitCalls, UnitQueue
 from branchline.trains.submitted.unit_failures import LessMemory
 from branchline.trains.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result, subjob_nodes
 from branchline.trains.worker.train_worker import TrainWork
@@ -58,7 +59,8 @@ from branchline.trains.worker.train_worker import TrainWork
 
 class UnitWorker:
     """Processes the units of a task. ``failed`` has the units that failed, with the reasons. ``reads`` is called with
-    the read records of each result, and ``told`` has the measures of a control room.
+    the read records of each result, and ``told`` has the measures of a control room. ``others`` finds units of other
+    tasks; None if the task only processes its own.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class UnitWorker:
         log: Path,
         reads: OnReads,
         told: MeasuresTold,
+        others: OtherUnits | None = None,
     ) -> None:
         self._folder = folder
         self._submission = submission
@@ -83,6 +86,10 @@ class UnitWorker:
         self._log = log
         self._reads = reads
         self._told = told
+        self._others = others
+        self._longest_s = 0.0
+        # Whether a wagon failed or was stopped. Its sum depends on the order of the sub-jobs of this task.
+        self._has_faults = False
         self._open: dict[FoldNode, _OpenUnit] = {}
         self._spans: dict[int, WorkerSpan] = {}
         self._begin_s = time.time()
@@ -94,7 +101,9 @@ class UnitWorker:
         self.failed: dict[FoldNode, str] = {}
 
     def work(self, units: Iterable[FoldNode], interruption: Interruption) -> None:
-        """Process units until each has a result or has failed, or until a signal asks to stop."""
+        """Process units, and then units of other tasks, until each has a result or has failed, or until a signal asks
+        to stop.
+        """
         self._interruption = interruption
         left = deque(units)
         while left and not interruption.asked:
@@ -104,8 +113,11 @@ class UnitWorker:
             except Exception as error:  # noqa: BLE001 - the running units fail, the others continue
                 # If the workers died before they asked for a unit, workers for the remaining units would die too, so
                 # all units fail.
-                for unit in list(self._open) or list(left):
+                failing = list(self._open) or list(left)
+                for unit in failing:
                     self._fail(unit, JobError.of(error))
+                if not failing:
+                    log(f"no more units are taken from other tasks: {message_of(error)}")
                 left = deque(unit for unit in left if unit not in self.failed)
             for unit, opened in list(self._open.items()):
                 self._write_alone(unit, opened)
@@ -117,24 +129,58 @@ class UnitWorker:
 
         calls = UnitCalls(
             begin=lambda unit: self._begin(unit, left),
+            other=self._other,
             less=lambda unit: LessMemory.read(self._folder, unit),
             reused=reused,
         )
         queue = UnitQueue(self._submission, self._plan, list(left), calls, self._reuse, self._kept)
         return queue
 
+    def _other(self) -> FoldNode | None:
+        """Return a unit of another task; None if this task should end."""
+        # A task that mostly fails would take all units from the others.
+        if self._others is None or self._has_faults or len(self.failed) > self.done or not self._has_time():
+            return None
+        try:
+            return self._others.next()
+        except OSError as error:
+            log(f"units of other tasks cannot be found: {error}")
+            return None
+
+    def _has_time(self) -> bool:
+        """Return whether the batch system gives this task enough time for another unit. False if a limit is set and the
+        end of the task is unknown.
+        """
+        end_s = os.environ.get("SLURM_JOB_END_TIME", "")
+        if end_s.isdecimal():
+            return int(end_s) - time.time() > 2 * self._longest_s
+        site = self._submission.site
+        has_limit = site.time is not None or any("duration" in one for one in site.options)
+        return not has_limit and "SLURM_JOB_ID" not in os.environ
+
     def _begin(self, unit: FoldNode, left: deque[FoldNode]) -> list[int]:
-        left.remove(unit)
+        is_own = unit in left
+        if is_own:
+            left.remove(unit)
         if has_result(self._folder, unit, self._submission.id):
             log(f"{self._label(unit)}: already done")
             return []
         if not self._retried(lambda: self._leases.take(self._folder.lease(unit))):
             log(f"{self._label(unit)}: another task works on it")
             return []
-        opened = self._open[unit] = _OpenUnit(self._tree.shares_of(unit))
+        if not is_own and self._folder.failed(unit).exists():
+            # The unit has failed since it was found.
+            self._leases.give_back(self._folder.lease(unit))
+            return []
+        if not is_own or self._folder.taken(unit).exists():
+            log(f"{self._label(unit)}: {'taken back' if is_own else 'taken from another task'}")
+            with suppress(BranchlineError):  # it only helps to find the log of a failure
+                write_again(self._folder.taken(unit), self._task.encode())
+        opened = self._open[unit] = _OpenUnit(self._tree.shares_of(unit), time.monotonic())
         for node in subjob_nodes(self._tree, unit):
             if has_result(self._folder, node, self._submission.id):
-                with suppress(BadFileError, StorageError):  # a sub-job with an unreadable result runs again
+                # A sub-job with an unreadable result runs again, also if another task has just finished the unit.
+                with suppress(BadFileError, MissingFileError, StorageError):
                     opened.before[node.index] = UnitResult.read(self._folder, node)
         opened.results = {index: one.folded for index, one in opened.before.items()}
         opened.lost = [lost for one in opened.before.values() for lost in one.lost]
@@ -170,6 +216,7 @@ class UnitWorker:
         for message in place.run(stored, self._drawing(queue)):
             with interruption.held():
                 self._take(message, queue, recovery)
+            self._has_faults |= queue.stopped > set(self._plan.faults)
         self._workers_before += site.cpus
 
     def _drawing(self, queue: UnitQueue) -> Draw:
@@ -285,6 +332,7 @@ class UnitWorker:
                 self._folder.result(FoldNode(0, index)).unlink(missing_ok=True)
         self._drop(unit)
         self.done += 1
+        self._longest_s = max(self._longest_s, time.monotonic() - opened.begin_s)
         log(f"{self._label(unit)}: {folded.events} events{'' if is_first else ' (another task was faster)'}")
 
     def _write_alone(self, unit: FoldNode, opened: _OpenUnit) -> None:
@@ -358,6 +406,7 @@ class _OpenUnit:
     """
 
     shares: range
+    begin_s: float
     before: dict[int, UnitResult] = field(default_factory=dict)
     results: dict[int, FoldedResult] = field(default_factory=dict)
     failed: dict[int, JobError] = field(default_factory=dict)
@@ -386,105 +435,3 @@ class StoredWork:
         work = unpickle(self.pickled, object)
         assert isinstance(work, Work)
         return work(context)
-
-
-class UnitQueue(SubJobQueue):
-    """Hands out the sub-jobs of units, one unit at a time."""
-
-    def __init__(
-        self,
-        submission: Submission,
-        plan: TrainPlan,
-        units: Iterable[FoldNode],
-        calls: UnitCalls,
-        reuse: Reuse | None,
-        kept: KeptForJobs,
-    ) -> None:
-        learning = submission.learning
-        super().__init__(
-            plan.shares,
-            learning.branches,
-            learning.step,
-            wagons_count=len(plan.loaded.wagons),
-            workers_count=submission.site.cpus,
-            stopped=plan.faults,
-        )
-        self._plan = plan
-        self._learned_at_start = learning
-        self._tree = submission.tree
-        self._units = deque(units)
-        self._indices: deque[int] = deque()
-        self._less: LessMemory | None = None
-        self._calls = calls
-        self._reuse = reuse
-        self._kept = kept
-        #: Sub-jobs without entries, by index, with the identities of their files. They need no worker.
-        self.empty: dict[int, dict[str, str]] = {}
-        #: Sub-jobs that were handed out, by index, with the cached part of their results.
-        self.at_work: dict[int, tuple[Share, KeptResult | None]] = {}
-
-    def draw(self, _spot: Spot | None = None, _workers: Workers = NO_WORKERS, /) -> SubJob | Wait | None:
-        """Return the next sub-job; None if none are left. Locations are ignored, since all workers of a task are on the
-        same machine.
-        """
-        if self._first:
-            return self._first.popleft()
-        while True:
-            while not self._indices:
-                if not self._units:
-                    return None
-                unit = self._units.popleft()
-                self._indices.extend(self._calls.begin(unit))
-                self._less = self._calls.less(unit)
-            drawn = self._drawn(self._indices.popleft())
-            if drawn is not None:
-                return drawn
-
-    def drop(self, unit: FoldNode) -> None:
-        """Stop handing out sub-jobs of a unit."""
-        shares = self._tree.shares_of(unit)
-        self._indices = deque(index for index in self._indices if index not in shares)
-
-    def _drawn(self, index: int) -> SubJob | None:
-        """Return a sub-job without the wagons whose results are cached. Returns None if all results are cached, or if
-        the sub-job has no entries.
-        """
-        learns = index < self._learned_at_start.shares_count
-        branches = self._plan.named_branches if learns else self.branches
-        share = self._learned_at_start.share(index, self.shares[index], branches, self.stopped)
-        share = replace(share, together=1 if learns else self._together(index, len(self._indices) + 1))
-        # Compute the key before the files are read, so that changes during reading are noticed.
-        key = None if self._reuse is None else self._reuse.key_of(index, share)
-        kept = self._kept.of(index, key)
-        self.at_work[index] = (share, kept)
-        if index in self.empty and (kept is None or kept.missing - self.stopped):
-            known = set() if kept is None else set(kept.wagons)
-            inputs = self.empty[index]
-            nothing = ShareResult.without_entries(self._plan.loaded.wagons, share.stopped | known, inputs)
-            self._calls.reused(index, nothing)
-            return None
-        if kept is not None and self._reuse is not None:
-            # Wagons without a cached result may have been stopped in the meantime.
-            missing = kept.missing - self.stopped
-            if not missing:
-                self._calls.reused(index, kept.as_result(one.name for one in self._plan.loaded.wagons))
-                return None
-            wanted = self._reuse.branches_of(missing, share)
-            share = replace(share, branches=wanted, stopped=share.stopped | set(kept.wagons))
-        if self._less is not None:
-            share = replace(share, is_lean=True, chunk_divisor=self._less.chunk_divisor, together=1)
-        return SubJob(index, share.label, share)
-
-
-@dataclass(frozen=True)
-class UnitCalls:
-    """Callbacks of a queue.
-
-    - ``begin`` starts a unit, and returns the indices of the sub-jobs to run.
-    - ``less`` returns how a unit must save memory; None if it need not.
-    - ``reused`` processes the result of a sub-job that need not run.
-    """
-
-    begin: Callable[[FoldNode], Sequence[int]]
-    less: Callable[[FoldNode], LessMemory | None]
-    reused: Callable[[int, ShareResult], None]
