@@ -5,6 +5,7 @@ order.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -146,6 +147,11 @@ class HTCondor:
             what = f"HTCondor accepts no more jobs: you have {own}, and MAX_JOBS_PER_OWNER is {most}"
             raise TooManyJobsError(what, hint="wait until some of your jobs have finished", retry=True)
         return ["-maxjobs", str(left)]
+
+    def task_end_s(self, site: Site) -> float:
+        """Return 0 if the site limits the duration of jobs, because HTCondor does not tell a job when it began."""
+        is_limited = site.time is not None or any("duration" in one.lower() for one in site.options)
+        return 0.0 if is_limited else math.inf
 
     def states(self, submitted: Submitted, timeout_s: float = BATCH_CALL_TIMEOUT_S) -> list[TaskState]:
         """Return the tasks listed by condor_q, or a single queued placeholder if DAGMan has not submitted any tasks

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from branchline.base.limits import BATCH_CALL_TIMEOUT_S, SLURM_ARRAY_TASKS
@@ -23,6 +27,7 @@ from branchline.jobs.batch.task_steps import (
 )
 
 WHERE = "submit on a login node of the cluster, or install the package slurm-client"
+TASK_END_TIMEOUT_S = 30.0
 _NODE = '"$SLURMD_NODENAME"'
 _EXCLUDE = ("--exclude", "-x")
 _RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"}
@@ -89,6 +94,22 @@ class Slurm:
         # listed.
         listed = call(["squeue", "--noheader", "--array", "--all", "--states=all", "--format=%i"], WHERE)
         return max(0, most - 1 - len(listed.splitlines()))
+
+    def task_end_s(self, site: Site) -> float:
+        """Return the end of the task's time limit, which is that of the partition if the site sets none."""
+        del site
+        # Slurm sets this variable since version 23.02.
+        known = os.environ.get("SLURM_JOB_END_TIME", "")
+        if known.isdecimal():
+            return float(known)
+        job = os.environ.get("SLURM_JOB_ID")
+        if job is None:
+            return math.inf
+        with suppress(BatchError, ValueError):
+            shown = call(["squeue", "--noheader", f"--jobs={job}", "--format=%e"], WHERE, TASK_END_TIMEOUT_S).strip()
+            # In the time zone of the machine; "N/A" without a limit.
+            return math.inf if shown == "N/A" else datetime.fromisoformat(shown).timestamp()
+        return 0.0
 
     def states(self, submitted: Submitted, timeout_s: float = BATCH_CALL_TIMEOUT_S) -> list[TaskState]:
         """Return the tasks listed by squeue."""

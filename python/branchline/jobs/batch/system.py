@@ -66,6 +66,11 @@ class BatchSystem(Protocol):
     def release_command(self, submitted: Submitted, held: Sequence[TaskState]) -> str:
         """Return the command with which the user releases held tasks."""
 
+    def task_end_s(self, site: Site) -> float:
+        """Return when the system ends the task of this process, in seconds since 1970; infinity if never, and 0 if the
+        task has a limit and its end is unknown.
+        """
+
     def cancel(self, submitted: Submitted) -> None:
         """Cancel all tasks, both running and queued."""
 

@@ -4,7 +4,6 @@ writes the result of each unit.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ from branchline.base.limits import UNIT_FIRST_FAILURES_MAX
 from branchline.base.texts import message_of
 from branchline.base.trust import TrustedBytes, from_own_process, unpickle
 from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError
+from branchline.jobs.batch.system import batch_system
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
@@ -88,6 +88,7 @@ class UnitWorker:
         self._told = told
         self._others = others
         self._longest_s = 0.0
+        self._end_s: float | None = None
         # Whether a wagon failed or was stopped. Its sum depends on the order of the sub-jobs of this task.
         self._has_faults = False
         self._open: dict[FoldNode, _OpenUnit] = {}
@@ -148,15 +149,10 @@ class UnitWorker:
             return None
 
     def _has_time(self) -> bool:
-        """Return whether the batch system gives this task enough time for another unit. False if a limit is set and the
-        end of the task is unknown.
-        """
-        end_s = os.environ.get("SLURM_JOB_END_TIME", "")
-        if end_s.isdecimal():
-            return int(end_s) - time.time() > 2 * self._longest_s
-        site = self._submission.site
-        has_limit = site.time is not None or any("duration" in one for one in site.options)
-        return not has_limit and "SLURM_JOB_ID" not in os.environ
+        """Return whether the batch system gives this task enough time for another unit."""
+        if self._end_s is None:
+            self._end_s = batch_system(self._submission.system).task_end_s(self._submission.site)
+        return self._end_s - time.time() > 2 * self._longest_s
 
     def _begin(self, unit: FoldNode, left: deque[FoldNode]) -> list[int]:
         is_own = unit in left
