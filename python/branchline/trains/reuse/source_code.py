@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TypeVar
@@ -141,6 +142,21 @@ class ModuleSource:
     def is_package(self) -> bool:
         """Whether the module can have submodules."""
         return Path(self.path).name == "__init__.py"
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether the module only binds names that code refers to by name, so that a user of some names depends on
+        nothing else in the module.
+
+        Its statements are imports, functions, classes without bases, and assignments that call no code of the user. It
+        computes no names, and no function assigns global variables.
+        """
+        for statement in self.statements:
+            for node in ast.walk(statement):
+                name = getattr(node, "id", getattr(node, "attr", getattr(node, "name", "")))
+                if isinstance(node, ast.Global) or name in COMPUTES_NAMES | REACHES_MODULES or name == "*":
+                    return False
+        return all(_is_plain_statement(one, self) for one in self.statements)
 
     def names_bound_by(self, index: int) -> list[str]:
         """Return the names that a statement binds."""
@@ -275,21 +291,6 @@ def is_side_effect(statement: ast.stmt, is_script: bool) -> bool:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         return not all(isinstance(one, ast.Name | ast.Tuple | ast.List) for one in targets)
     return _changed_by(statement) != {LIST_OF_WAGONS}
-
-
-def is_plain(source: ModuleSource) -> bool:
-    """Return whether a module only binds names that code refers to by name, so that a user of some names depends on
-    nothing else in the module.
-
-    Its statements are imports, functions, classes without bases, and assignments that call no code of the user. It
-    computes no names, and no function assigns global variables.
-    """
-    for statement in source.statements:
-        for node in ast.walk(statement):
-            name = getattr(node, "id", getattr(node, "attr", getattr(node, "name", "")))
-            if isinstance(node, ast.Global) or name in COMPUTES_NAMES | REACHES_MODULES or name == "*":
-                return False
-    return all(_is_plain_statement(one, source) for one in source.statements)
 
 
 def _is_plain_statement(statement: ast.stmt, source: ModuleSource) -> bool:

@@ -5,8 +5,8 @@ module and of other modules of the user. A change to one function of a module of
 wagons that use this function.
 
 All of an imported module counts if its names do not tell what its users depend on: if it does more than bind names when
-it is imported, or computes names (`is_plain`). The same applies if used code refers to the module itself, as in
-``getattr(helpers, name)``, or to all loaded modules.
+it is imported, or computes names (`ModuleSource.is_plain`). The same applies if used code refers to the module itself,
+as in ``getattr(helpers, name)``, or to all loaded modules.
 
 Installed packages are identified by their version, not by their code.
 """
@@ -34,7 +34,6 @@ from branchline.trains.reuse.source_code import (
     files_named,
     imports_in,
     is_definition,
-    is_plain,
     is_side_effect,
     parameter_of_loader,
     reaches_modules,
@@ -150,7 +149,12 @@ class WagonCode:
         loaded = [name for name in sys.modules.copy() if below and name.startswith(below)]
         names = {*(self._uses if reaches_all else ()), *loaded, *(one for one in self._uses if one.startswith(below))}
         partial = sorted(one for one in names if not (one in self._uses and self._uses[one].is_all))
-        users = [one for one in partial if (found := find_module(one)) is not None and found.is_of_user]
+        # Only modules of the user are in `_uses`, among them a script.
+        users = [
+            one
+            for one in partial
+            if one in self._uses or ((found := find_module(one)) is not None and found.is_of_user)
+        ]
         for name in users:
             self._use(name, None, None)
         return bool(users)
@@ -308,7 +312,7 @@ class WagonCode:
     def _import(self, found: FoundModule) -> _ModuleUse | None:
         """Record that used code imports a module. Return the use of the module if it belongs to the user."""
         use = self._module_use(found)
-        if use is not None and not use.is_all and not is_plain(use.source):
+        if use is not None and not use.is_all and not use.source.is_plain:
             self._use(found.name, None, None)
         return use
 

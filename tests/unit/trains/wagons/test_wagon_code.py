@@ -419,6 +419,21 @@ def test_no_key_survives_a_change_of_the_environment(what: str, tmp_path: Path) 
     assert one is None or one != two
 
 
+def test_a_script_that_computes_names_counts_as_a_whole(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom branchline.trains.reuse.result_keys import WagonKeys\n"
+        "from branchline.trains.wagons.wagons import wagons_of\n\ndef cut_a(x):\n    return x + NUMBER\n\n"
+        + PROCESS.format("getattr(sys.modules[__name__], 'cut_' + 'a')(events)")
+        + "\nif __name__ == '__main__':\n    print(WagonKeys(wagons_of([One()])[0])['One'].key)\n"
+    )
+    found = []
+    for number in "12":
+        (tmp_path / "script.py").write_text(script.replace("NUMBER", number))
+        ended = subprocess.run([sys.executable, tmp_path / "script.py"], check=True, capture_output=True, text=True)
+        found.append(ended.stdout)
+    assert found[0] != found[1]
+
+
 def test_code_that_is_nested_too_deeply_has_no_key(tmp_path: Path) -> None:
     chain = "".join(f"def f{number}(x):\n    return f{number + 1}(x)\n\n" for number in range(900))
     files = {
