@@ -9,15 +9,16 @@ from __future__ import annotations
 import enum
 import functools
 import hashlib
+import inspect
 import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -207,6 +208,19 @@ class Canonical:
             self.add([value.bin(index) for index in range(len(value))], where)
         else:
             raise UnknownValueError(f"{where} is a {type(value).__name__}, whose content is unknown")
+
+
+def functions_behind(value: Any) -> Iterator[FunctionType]:
+    """Yield a function, or the functions in a property, class method, or decorated, cached or compiled function."""
+    parts = ["__wrapped__", "__func__", "py_func", "func", "fget", "fset", "fdel"]
+    if isinstance(value, FunctionType):
+        yield value
+        parts = ["__wrapped__"]
+    for name in parts:
+        inner = inspect.getattr_static(value, name, None)
+        inner = getattr(value, name, None) if isinstance(inner, MemberDescriptorType | GetSetDescriptorType) else inner
+        if isinstance(inner, FunctionType):
+            yield from functions_behind(inner)
 
 
 def _function_in(value: Any) -> FunctionType | None:

@@ -19,7 +19,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TypeVar
 
 from branchline.reading.datasets.identity import content_identity
-from branchline.trains.reuse.canonical import NamedFile, UnknownValueError, named_file
+from branchline.trains.reuse.canonical import NamedFile, UnknownValueError, functions_behind, named_file
 from branchline.trains.reuse.module_finder import base_of, find_module, package_of, parsed
 
 Tree = TypeVar("Tree", bound=ast.AST)
@@ -188,9 +188,8 @@ class ModuleSource:
 
     def check_loaded(self, name: str, value: object) -> None:
         """Raise UnknownValueError if the file changed after a class or function was loaded from it."""
-        functions = [value] if isinstance(value, FunctionType) else []
-        if isinstance(value, type):
-            functions = [one for one in vars(value).values() if isinstance(one, FunctionType)]
+        owners = vars(value).values() if isinstance(value, type) else [value]
+        functions = [function for one in owners for function in functions_behind(one)]
         self._check_replaced(name, value)
         for function in functions:
             if function.__module__ != self.name or function.__code__.co_filename != self.path:

@@ -434,6 +434,28 @@ def test_a_script_that_computes_names_counts_as_a_whole(tmp_path: Path) -> None:
     assert found[0] != found[1]
 
 
+LOADED = {
+    "a function": "def cut(x):\n    return x + 1\n",
+    "a cached function": "import functools\n\n@functools.lru_cache\ndef cut(x):\n    return x + 1\n",
+    "a property": "class Cut:\n    @property\n    def one(self):\n        return 1\n\n"
+    "def cut(x):\n    return Cut().one\n",
+    "a static method": "class Cut:\n    @staticmethod\n    def one():\n        return 1\n\n"
+    "def cut(x):\n    return Cut.one()\n",
+}
+
+
+@pytest.mark.parametrize("what", LOADED)
+def test_a_function_that_was_loaded_before_its_file_changed_has_no_key(what: str, tmp_path: Path) -> None:
+    files = {"wagons.py": "import helpers\n\n" + PROCESS.format("helpers.cut(events)"), "helpers.py": LOADED[what]}
+    folder = written(tmp_path, files)
+    change = "p = __import__('pathlib').Path('helpers.py'); p.write_text(p.read_text().replace('1', '2')); "
+    script = DRIVER.replace("keys = ", f"{change}keys = ")
+    subprocess.run([sys.executable, "-c", script, str(folder)], check=True)
+    key, unknown, _ = json.loads((folder / "keys.json").read_text())["One"]
+    assert key is None
+    assert "has changed since" in unknown
+
+
 def test_code_that_is_nested_too_deeply_has_no_key(tmp_path: Path) -> None:
     chain = "".join(f"def f{number}(x):\n    return f{number + 1}(x)\n\n" for number in range(900))
     files = {
