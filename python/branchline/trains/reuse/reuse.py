@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -113,7 +114,7 @@ class Reuse:
         self._first = [] if ledger is None else list(plan.shares[:1])
         self._takes = takes
         self._wagons = {one.name: one for one in plan.loaded.wagons}
-        self.keys = WagonKeys(plan.loaded.wagons).by_name if keys is None else keys
+        self.keys = dict(WagonKeys(plan.loaded.wagons).by_name if keys is None else keys)
         self.unknown = {name: self.keys[name].unknown for name in self._wagons if self.keys[name].key is None}
         self.rerun_causes: dict[str, str] = {}
         self.notes: list[str] = []
@@ -131,6 +132,16 @@ class Reuse:
         # learned branches were looked up.
         self._identities: dict[int, dict[str, str]] = {}
         self._learned_under: dict[str, bytes] = {}
+
+    def forget_changed(self, shipped: Mapping[str, str]) -> None:
+        """Do not cache results of wagons whose modules changed between sending them to workers and computing the keys.
+        ``shipped`` has the identities of the modules that were sent, by real path.
+        """
+        for name, key in self.keys.items():
+            changed = [one for one, known in key.modules.items() if shipped.get(os.path.realpath(one), known) != known]
+            if key.key is not None and changed:
+                reason = self.unknown[name] = f"{changed[0]} changed while the train started"
+                self.keys[name] = replace(key, key=None, unknown=reason)
 
     def keep_train(self, sources: StoredSources | None) -> None:
         """Store the train with its code, so that it can be repeated. A train whose URLs contain secrets is not stored,

@@ -11,8 +11,10 @@ import hashlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +24,7 @@ from branchline.base.quantities import size
 from branchline.errors import WagonError
 from branchline.jobs.program import ModuleFile, SourceFile
 from branchline.jobs.workers.worker import load_module
+from branchline.reading.datasets.identity import content_identity
 from branchline.trains.plan import LoadedWagons, TrainPlan
 from branchline.trains.reuse.module_finder import user_modules
 from branchline.trains.subjobs.share_result import PackedWagons
@@ -194,6 +197,15 @@ def load_names(modules: Iterable[ModuleFile]) -> list[ModuleFile]:
     workers.
     """
     return [ModuleFile(one.name, Path(one.path).name) for one in modules]
+
+
+def identities_of_modules(wagons: Sequence[Wagon], modules: Sequence[ModuleFile]) -> dict[str, str]:
+    """Return the identities of the files of all user modules that wagons need, by real path."""
+    found: dict[str, str] = {}
+    for one in user_modules(wagons, modules):
+        with suppress(OSError):
+            found[os.path.realpath(one.path)] = content_identity(str(one.path))
+    return found
 
 
 def sources_of(wagons: Sequence[Wagon], modules: Sequence[ModuleFile]) -> list[SourceFile]:

@@ -27,7 +27,7 @@ from branchline.trains.reuse.kept_results import KeptNeighbours, KeptResult
 from branchline.trains.reuse.provenance import Inquiry
 from branchline.trains.reuse.result_keys import WagonKeys, planned_code
 from branchline.trains.reuse.reuse import Reuse
-from branchline.trains.reuse.stored_train import Learning, load_names, sources_of
+from branchline.trains.reuse.stored_train import Learning, identities_of_modules, load_names, sources_of
 from branchline.trains.running.job_record import JobStart, RecordMaker, postprocess
 from branchline.trains.running.missing import Missing, SetAside, SubJobFailure
 from branchline.trains.running.notebook_view import PartialSums
@@ -147,6 +147,8 @@ class _Run:
         )
         self._recovery = Recovery(wagons, self._queue, sets_aside_first=plan.settings.allow_missing > 0)
         self.merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)
+        # Identities of the modules that are sent to workers, taken before the modules are read.
+        self._shipped = {} if plan.settings.place is None else identities_of_modules(wagons, plan.loaded.modules)
         self.place = self._place()
         self._log = ProgressLog(
             start.clock.begin_s,
@@ -181,6 +183,7 @@ class _Run:
             except LedgerError as error:
                 self._reuse_notes.append(f"results are not cached: {error}")
                 return
+            self._reuse.forget_changed(self._shipped)
             self._reuse.keep_train(self._inquiry.stored)
             if self._plan.step is not None:
                 self._reuse.begin(Learning(self._plan.named_branches, ChunkSizes(self._plan.step), 0))

@@ -35,7 +35,7 @@ from branchline.trains.plan import LoadedWagons, TrainPlan, TrainRequest
 from branchline.trains.reuse.provenance import Provenance
 from branchline.trains.reuse.result_keys import WagonKeys, planned_code
 from branchline.trains.reuse.reuse import LearnedBefore, Reuse
-from branchline.trains.reuse.stored_train import Learning, StoredSources
+from branchline.trains.reuse.stored_train import Learning, StoredSources, identities_of_modules
 from branchline.trains.run_options import BatchSettings
 from branchline.trains.running.recovery import Recovery
 from branchline.trains.subjobs.share_result import Learned, PackedWagons, ShareResult
@@ -84,6 +84,9 @@ def submit(
             ledger = opened.reuse
             with undone_if_new(folder.out, is_new=is_new):
                 plan, learning = _learned(plan, ledger)
+        sources = StoredSources.of(loaded.wagons, loaded.modules)
+        if ledger is not None:
+            ledger.forget_changed(identities_of_modules(loaded.wagons, loaded.modules))
         keys = dict(WagonKeys(loaded.wagons).by_name if ledger is None else ledger.keys)
         tasks_max = batch.tasks or _tasks_wanted(plan)
         unit_stage = 1 if len(plan.shares) >= FOLD_FAN_IN * tasks_max else 0
@@ -100,7 +103,7 @@ def submit(
             plan=replace(plan, loaded=LoadedWagons((), ())),
             subjobs_count=len(plan.shares),
             wagons=PackedWagons.of(loaded.wagons),
-            sources=StoredSources.of(loaded.wagons, loaded.modules),
+            sources=sources,
             provenance=replace(Provenance.of(loaded), stored=None),
             learning=learning,
             unit_stage=unit_stage,
