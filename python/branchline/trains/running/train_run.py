@@ -419,7 +419,7 @@ class _Run:
                 branches = self._reuse.branches_of(found.missing, share)
                 stopped = share.stopped | set(found.wagons)
                 return replace(drawn, payload=replace(share, branches=branches, stopped=stopped))
-            self._log.reused(_size_bytes(share))
+            self._log.reused(share.size_bytes)
             self._finished_here(drawn.index, found.as_result(one.name for one in self._plan.loaded.wagons))
 
     def _finished_here(self, index: int, result: ShareResult) -> None:
@@ -438,7 +438,7 @@ class _Run:
                 self._kept_nodes[node] = found
                 self.merger.complete(node, found.wagons)
             elif found is not None:
-                self._log.reused(sum(_size_bytes(self._plan.shares[one]) for one in found.indices))
+                self._log.reused(sum(self._plan.shares[one].size_bytes for one in found.indices))
                 self._done_together(found.indices, found.as_result(self._plan))
         return self._kept_nodes.get(node)
 
@@ -591,10 +591,6 @@ class _Run:
         for name, share in result.wagons.items():
             if share.error is not None:
                 self._queue.wagon_failed(name, index)
-
-
-def _size_bytes(share: Share) -> int:
-    return sum(one.share_bytes or 0 for one in share.files) // share.parts
 
 
 def _has_failed(value: object) -> bool:

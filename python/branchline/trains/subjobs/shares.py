@@ -105,6 +105,11 @@ class Share:
         return how[0] == how[1] and is_usual
 
     @property
+    def size_bytes(self) -> int:
+        """The size of the share's files in bytes, as far as it is known."""
+        return sum(one.share_bytes or 0 for one in self.files) // self.parts
+
+    @property
     def label(self) -> str:
         """A description of the share that names its files."""
         first, last = self.files[0].place, self.files[-1].place
