@@ -90,8 +90,8 @@ class WagonRecord:
     """The cost of a wagon. ``seconds`` is the time in process() without waiting for columns; during ``core_wait_s`` of
     that time, other threads occupied the cores. ``python_lines_per_event`` counts the executed lines of the user's code
     in one chunk, up to about two per event. ``subjobs_reused`` counts sub-jobs with results from an earlier run;
-    ``not_reusable`` is the reason if results can never be reused, ``rerun_cause`` the change because of which the
-    other sub-jobs ran again. ``code_sha256`` is the hash of the class's source.
+    ``not_reusable`` is the reason if results can never be reused, ``rerun_cause`` the change that made the other
+    sub-jobs run again. ``code_sha256`` is the hash of the class's source.
     ``parameters`` are the declared parameters with their values. ``cutflows`` are the first cutflows that the wagon
     returned, ``cutflows_left_out`` counts the others. ``warnings`` are reasons why the result may be wrong.
     """

@@ -167,8 +167,8 @@ class Canonical:
             self._put("pattern", repr((value.pattern, value.flags)).encode())
         elif isinstance(value, functools.partial):
             self.add([value.func, list(value.args), value.keywords], where)
-        elif isinstance(getattr(value, "py_func", None), FunctionType):
-            self._add_code(value.py_func, where)
+        elif (function := _function_in(value)) is not None:
+            self._add_code(function, where)
         elif library in ("hist", "boost_histogram"):
             self._add_histogram(value, where)
         elif library == "awkward" and kind.__name__ == "Array":
@@ -221,6 +221,13 @@ def functions_behind(value: Any) -> Iterator[FunctionType]:
         inner = getattr(value, name, None) if isinstance(inner, MemberDescriptorType | GetSetDescriptorType) else inner
         if isinstance(inner, FunctionType):
             yield from functions_behind(inner)
+
+
+def _function_in(value: Any) -> FunctionType | None:
+    """Return the function that Numba compiles or whose values `functools.lru_cache` caches; None for other objects."""
+    is_cached = isinstance(value, functools._lru_cache_wrapper)
+    function = getattr(value, "__wrapped__" if is_cached else "py_func", None)
+    return function if isinstance(function, FunctionType) else None
 
 
 def attributes_of(value: object) -> dict[str, object]:

@@ -87,7 +87,7 @@ class Reuse:
     """A train run's access to the ledger. Without ``takes``, results are stored but not reused.
 
     ``unknown`` has the reasons, by wagon, why results of a wagon can never be reused. ``rerun_causes`` has the changes,
-    by wagon, because of which results of the last run cannot be reused. ``notes`` has all other reasons. ``keys`` are
+    by wagon, that prevent the reuse of the last run's results. ``notes`` has all other reasons. ``keys`` are
     the keys of the wagons, by name.
     """
 
@@ -333,8 +333,8 @@ class Reuse:
     def _taken(
         self, running: Sequence[str], contents: Mapping[str, TrustedBytes | None], first: int, count: int
     ) -> tuple[set[str], dict[str, WagonShare]]:
-        """Return the wagons that have to run, and the results in rows of the others, for ``count`` sub-jobs, the first
-        of which has the index ``first``.
+        """Return the wagons that have to run, and the cached results of the others. The results are for ``count``
+        sub-jobs, starting with the index ``first``.
         """
         rows = {name: self._usable(content) for name, content in contents.items()}
         unusable: set[str] = set()
@@ -368,7 +368,8 @@ class Reuse:
     def _rows_of_wagons(
         self, wagons: Mapping[str, WagonShare], names: Iterable[str], share_key: str, label: str, first: int
     ) -> list[LedgerRow]:
-        """Return the rows with the sums of wagons for one or more sub-jobs, the first of which has the index ``first``.
+        """Return the rows with the sums of wagons for one or more sub-jobs, starting with the index ``first``.
+
         Adds notes for results that cannot be cached.
         """
         rows = []

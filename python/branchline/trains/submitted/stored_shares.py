@@ -1,5 +1,5 @@
-"""The sub-jobs of a submitted train in files of a few hundred, of which a task reads only those with its units. All
-sub-jobs of a dataset with a million files have hundreds of MB.
+"""The sub-jobs of a submitted train, in files with a few hundred each. A task reads only the files with its own units,
+because all sub-jobs of a dataset with a million files need hundreds of MB.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from branchline.trains.subjobs.shares import Share
 from branchline.trains.submitted.submission_folder import BatchFolder, framed, read_framed, write_first
 
 _KIND = "shares"
-#: Number of sub-jobs per file. They are those of a node of the tree that folds results.
+#: Number of sub-jobs per file, as many as a node of the tree that folds results covers.
 SHARES_AT_A_TIME = FOLD_FAN_IN**2
 _FILES_KEPT = 2
 Slice: TypeAlias = "slice[int | None, int | None, int | None]"
@@ -39,7 +39,7 @@ class StoredShares(Sequence[Share]):
 
     @classmethod
     def write(cls, folder: BatchFolder, shares: Sequence[Share]) -> None:
-        """Write sub-jobs, replacing those of an earlier train. Raises StorageError."""
+        """Write sub-jobs, replacing the files of an earlier train. Raises StorageError."""
         for path in folder.shares.iterdir():
             path.unlink()
         for number, start in enumerate(range(0, len(shares), SHARES_AT_A_TIME)):

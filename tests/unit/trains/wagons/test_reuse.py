@@ -17,9 +17,14 @@ from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.reading.access import Access
 from branchline.records.report.outcomes import reuse_sentences
+from branchline.trains.plan import LoadedWagons, TrainRequest
 from branchline.trains.reuse.changes import NEW_DATA
+from branchline.trains.reuse.reuse import Reuse
+from branchline.trains.reuse.stored_train import identities_of_modules
+from branchline.trains.run_options import RunOptions
 from branchline.trains.running.result import TrainResult
 from branchline.trains.sums.digests import digest_of
+from branchline.trains.wagons.wagons import load_wagons
 
 SEEDS = range(int(os.environ.get("BRANCHLINE_REUSE_SEEDS", "6")))
 WAGONS = """
@@ -185,6 +190,21 @@ def test_the_record_names_the_change_that_made_wagons_run_again(bench: Bench) ->
     assert causes(bench.run()) == dict.fromkeys(NAMES, NEW_DATA)
     assert causes(bench.run(step_size=300)) == dict.fromkeys(NAMES, "the number of events per chunk changed")
     assert causes(bench.run(step_size=200, reuse=False)) == dict.fromkeys(NAMES, "")
+
+
+def test_a_module_that_changes_after_it_was_sent_to_workers_has_no_key(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "wagons.py").write_text(WAGONS.format(**SETTINGS))
+    loaded, modules = load_wagons(str(tmp_path / "wagons.py"))
+    plan = TrainRequest(loaded, str(bench.data), RunOptions(workers=0)).plan(LoadedWagons(tuple(loaded), ()))
+    sent = identities_of_modules(loaded, modules)
+    path = str(tmp_path / "wagons.py")
+    assert list(sent) == [os.path.realpath(path)]
+    reuse = Reuse(None, plan, takes=False)
+    reuse.forget_changed(sent)
+    assert reuse.unknown == {}
+    reuse.forget_changed(dict.fromkeys(sent, "another identity"))
+    assert reuse.unknown == dict.fromkeys(NAMES, f"{path} changed while the train started")
+    assert all(reuse.keys[name].key is None for name in NAMES)
 
 
 def test_new_files_alone_are_read(bench: Bench) -> None:

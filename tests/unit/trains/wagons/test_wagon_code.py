@@ -129,6 +129,7 @@ def twice(function):
         return 2 * function(x)
     return called
 
+@functools.lru_cache
 def doubled(x):
     return x + 13
 
@@ -202,7 +203,7 @@ EDITS: dict[str, tuple[str, str, str, set[str]]] = {
     "a new function": ("helpers.py", "LIMIT = 5", "LIMIT = 5\n\ndef new(x):\n    return x\n", set()),
     "a base class": ("helpers.py", "limit = 11", "limit = 110", {"Child"}),
     "a function in a dict": ("helpers.py", "x + 12", "x + 120", {"Table"}),
-    "a function of a name": ("helpers.py", "x + 13", "x + 130", {"Decorated"}),
+    "a cached function": ("helpers.py", "x + 13", "x + 130", {"Decorated"}),
     "a function in a class": ("helpers.py", "return 14", "return 140", {"Body"}),
     "a lambda beside effects": ("effects.py", "x + 14", "x + 140", ALL),
     "a function that was replaced": ("effects.py", "x + 15", "x + 150", ALL),
@@ -435,6 +436,7 @@ def test_a_script_that_computes_names_counts_as_a_whole(tmp_path: Path) -> None:
 
 LOADED = {
     "a function": "def cut(x):\n    return x + 1\n",
+    "a cached function": "import functools\n\n@functools.lru_cache\ndef cut(x):\n    return x + 1\n",
     "a property": "class Cut:\n    @property\n    def one(self):\n        return 1\n\n"
     "def cut(x):\n    return Cut().one\n",
     "a static method": "class Cut:\n    @staticmethod\n    def one():\n        return 1\n\n"
